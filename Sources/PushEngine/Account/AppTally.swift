@@ -9,9 +9,9 @@ internal import Synchronization
 /// only grow.
 package final class AppTally: Sendable {
   private struct State {
-    /// Of campaigns that have their final account.
+    /// The sum of the campaigns that have their final account.
     var ended = Account()
-    /// The others, each with its account in earlier processes.
+    /// The campaigns that still run, each with its account from earlier processes.
     var live: [ObjectIdentifier: (ledger: CampaignLedger, before: Account)] = [:]
     var endings = [Int](repeating: 0, count: ConnectionEnding.allCases.count)
   }

@@ -91,13 +91,13 @@ package actor App {
   /// connections are closed. Campaigns continue afterwards.
   package nonisolated func pause() { shared.pause() }
 
-  /// The same until ``resume()`` or ``restart()``, for a reason of the caller's.
+  /// Like ``pause()``, until ``resume()`` or ``restart()``. The reason is the caller's.
   package nonisolated func suspend(because reason: String) { shared.stop(because: reason) }
 
   /// Ends a pause, and a suspension.
   package nonisolated func resume() { shared.resume() }
 
-  /// Ends a suspension: its reason may be over.
+  /// Ends a suspension, because its reason may no longer hold.
   package nonisolated func restart() { shared.restart() }
 
   /// Changes what can be changed while it runs.

@@ -12,7 +12,7 @@ final class AppShared: Sendable {
   let scheduler: LaneScheduler
   let growth = PoolGrowth()
   let rate: RateLimiter
-  /// For timers.
+  /// The loop that runs the app's timers.
   let loop: any Loop
   let turns: TurnShares
   /// Why the app makes no progress.
@@ -31,7 +31,7 @@ final class AppShared: Sendable {
   private let holdChanged: @Sendable (AppEvent) -> Void
 
   /// - Parameters:
-  ///   - loop: For timers.
+  ///   - loop: The loop that runs the app's timers.
   ///   - weight: See ``AppRules/weight``.
   ///   - starved: Requests another lane from the app.
   ///   - breakerTripped: Called once, when the breaker on bad tokens trips.
@@ -126,7 +126,7 @@ final class AppShared: Sendable {
   /// The operator ends a pause or a suspension.
   func resume() { change(.resumed) { $0.resumed() } }
 
-  /// The reason of a suspension may be over.
+  /// Ends a suspension, because its reason may no longer hold.
   func restart() { change(.resumed) { $0.restarted() } }
 
   private func change(_ event: AppEvent, _ body: (inout AppHold) -> Bool) {
@@ -145,7 +145,7 @@ final class AppShared: Sendable {
     scheduler.resumeWaiters()
   }
 
-  /// Nothing is dialled, and open connections take nothing new.
+  /// While this is true, no connection is opened and open ones carry nothing new.
   var isHeld: Bool { held.load(ordering: .acquiring) }
 
   /// Changes with each beginning and end of a hold.

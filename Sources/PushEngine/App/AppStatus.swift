@@ -78,7 +78,7 @@ package final class AppStatus: Sendable {
   /// See ``ProgressWatchdog/retryPause()``.
   func retryPause() -> Duration { state.withLock { $0.retryPause() } }
 
-  /// From now on.
+  /// Changes the patience from now on.
   func replace(patience: Duration) { state.withLock { $0.patience = patience } }
 
   /// What stops the app's progress at present, for display.

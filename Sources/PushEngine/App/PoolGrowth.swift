@@ -10,7 +10,7 @@ final class PoolGrowth: Sendable {
   private let statistics = Mutex(RefusalStatistics())
 
   private static let holdTime = Duration.seconds(1)
-  /// Longer than most connections that end in refusals.
+  /// Longer than the life of most connections that end in refusals.
   private static let surplusTime = Duration.milliseconds(300)
 
   /// The service has refused something temporarily, or not answered. More connections would not
@@ -23,7 +23,7 @@ final class PoolGrowth: Sendable {
     heldUntil.max(end.nanoseconds, ordering: .relaxed)
   }
 
-  /// One more or one fewer lane is in a poison search.
+  /// A lane has begun a poison search (1) or ended it (-1).
   fileprivate func searching(_ change: Int) { searchingLaneCount.add(change, ordering: .relaxed) }
 
   func isAllowed(now: Instant) -> Bool {

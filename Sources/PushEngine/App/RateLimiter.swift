@@ -9,7 +9,7 @@ final class RateLimiter: Sendable {
     var bucket: TokenBucket?
   }
 
-  /// After it, a waiting task checks whether the limit has changed.
+  /// The longest wait before a task checks whether the limit has changed.
   private static let longestWait = Duration.seconds(1)
 
   private let rate: Mutex<Rate>
@@ -25,7 +25,7 @@ final class RateLimiter: Sendable {
     perSecond.map { TokenBucket.sending(perSecond: $0, now: now) }
   }
 
-  /// Another limit from now on.
+  /// Changes the limit from now on.
   func replace(perSecond: Double?) {
     let now = loop.now
     rate.withLock { rate in

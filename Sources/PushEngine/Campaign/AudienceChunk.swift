@@ -170,7 +170,7 @@ package struct AudienceEntry: Sendable {
     unsafe UnsafeRawBufferPointer(start: payloads + Int(entry.payloadOffset), count: Int(entry.payloadByteCount))
   }
 
-  /// The same as text.
+  /// The payload of an entry as text.
   package func payloadText(of entry: AudienceEntry) -> String {
     unsafe String(decoding: payload(of: entry), as: UTF8.self)
   }

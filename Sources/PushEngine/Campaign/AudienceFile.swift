@@ -23,7 +23,7 @@ internal import Synchronization
   private let consumed = Atomic<Int>(0)
   /// The number of the line after the header.
   private let firstLine: UInt64
-  /// After the header, or where reading began.
+  /// Where the entries begin: after the header, or where reading was resumed.
   private let start: AudienceMark
   private let input: AudienceInput
   private var reader: AudienceReader
@@ -155,7 +155,7 @@ internal import Synchronization
 
 /// The descriptor and the block that is read into. Used by one thread at a time, like its owner.
 @safe private final class AudienceInput {
-  /// In errors; see ``AudienceError/path``.
+  /// The file's name in errors; see ``AudienceError/path``.
   let name: String?
   let byteCount: Int?
   private let descriptor: Int32

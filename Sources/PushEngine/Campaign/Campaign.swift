@@ -95,7 +95,7 @@ package struct CampaignRun: Sendable {
     let journalled = number.flatMap { app.shared.journal?.campaign($0) }
     precondition((app.shared.journal == nil) == (journalled == nil), "a campaign belongs to the journal of its app")
     self.journalled = journalled
-    // What has submitted nothing has left nothing.
+    // A campaign that has submitted nothing has left no runs.
     recoveredRuns =
       journalled.flatMap { campaign in
         campaign.account.submitted == 0 ? nil : app.shared.journal?.recoveredRuns(of: campaign.number)
@@ -175,7 +175,7 @@ package struct CampaignRun: Sendable {
     shared.wasCancelled()
   }
 
-  /// After a run that ended early: the journal calls the campaign ended.
+  /// Records that the campaign has ended, after a run that ended early.
   package func giveUp() {
     guard let number = journalled?.number else { return }
     ledger.reportEnd()

@@ -10,13 +10,13 @@ struct CampaignReader {
   let shared: AppShared
   private let policy: LanePolicy
   private var progress: ReadingProgress?
-  /// Where reading the audience has stopped; nil: at its end.
+  /// What of the audience was not read; nil if it was read to its end.
   private(set) var unread: UnreadAudience?
   /// The first entry of the current chunk that was not taken in.
   private var nextIndex = 0
   /// The scheduler counts this reader among those that want room.
   var wantsRoom = false
-  /// What the rate limit has allowed and no lane has taken yet.
+  /// How many notifications the rate limit has allowed and no lane has taken yet.
   var allowedCount = 0
   /// When the rate limit allows the next one, if it allows none now.
   var allowedAt: Instant?

@@ -17,7 +17,7 @@ package final class ChunkPool: Sendable {
     free = Mutex([])
   }
 
-  /// For one reader, which has a chunk of its own.
+  /// A pool with one chunk, for a reader that has its own.
   init(_ chunk: AudienceChunk) {
     entryLimit = chunk.entryLimit
     payloadCapacity = chunk.payloadCapacity

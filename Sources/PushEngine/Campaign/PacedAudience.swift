@@ -19,7 +19,7 @@ package final class CampaignPace: Sendable {
     entryLimit = min(AudienceChunk.defaultEntryLimit, max(1, Int(perSecond / 20)))
   }
 
-  /// By the machine's clock.
+  /// Measures the rate with the machine's clock.
   package convenience init(perSecond: Double) {
     let clock = ContinuousClock()
     let began = clock.now
@@ -58,7 +58,7 @@ package final class PacedAudience<Source: AudienceSource>: AudienceSource {
       return .nothingFor(pause)
     }
     let supply = try source.fill(chunk)
-    // What cannot be sent takes nothing of the rate.
+    // Entries that cannot be sent do not count.
     if supply == .entries { pace.sends(chunk.readyCount) }
     return supply
   }

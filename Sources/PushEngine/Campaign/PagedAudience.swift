@@ -17,7 +17,7 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
 
   private struct State {
     var page: [Entry] = []
-    /// Those of the page before it have been read.
+    /// The index of the first entry of the page that was not read.
     var next = 0
     /// The page after it.
     var following: [Entry]?

@@ -12,13 +12,13 @@ struct Reservoir {
   /// Its number in the journal.
   let lane: UInt64
   let gauge: ReservoirGauge
-  /// In the order of their positions, from `first` on.
+  /// Runs in the order of their positions. Those before the index `first` have been taken.
   private var runs: [RecoveredRun] = []
   private var first = 0
   /// How much of the first run is in lanes.
   private var cursor: EnqueueContent.Cursor?
   private var takenCount = 0
-  /// Where the next run begins.
+  /// The position of the next run.
   private(set) var end: UInt64 = 0
 
   init(journal: EngineJournal, gauge: ReservoirGauge) {

@@ -39,7 +39,7 @@ extension AudienceChunk {
     unsafe append(line: line, token: token, headers: .none, payload: payload)
   }
 
-  /// The same with headers of its own.
+  /// Adds one entry with headers of its own.
   package func append(
     line: UInt64, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders, payload: UnsafeRawBufferPointer
   ) {

@@ -16,7 +16,7 @@ package struct UnsyncedList: Error, Hashable, Sendable {
 /// A notification that was settled without being accepted, if the journal still has its record.
 package struct SettledNotification: Hashable, Sendable {
   package let line: UInt64
-  /// In hexadecimal digits.
+  /// The device token in hexadecimal digits.
   package let token: String
   package let outcome: Outcome
 }
@@ -29,7 +29,7 @@ extension EngineJournal {
     beforeCommits(withOutcomes: sync, withoutOutcomes: sync)
   }
 
-  /// The same, with another function for groups of records without outcomes.
+  /// Like ``beforeCommits(_:)``, with another function for groups of records without outcomes.
   func beforeCommits(
     withOutcomes sync: @escaping @Sendable () throws(UnsyncedList) -> Void,
     withoutOutcomes syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void

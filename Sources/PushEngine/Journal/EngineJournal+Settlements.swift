@@ -11,7 +11,7 @@ internal import Synchronization
 /// waits for them: a crash in between leaves a notification without its outcome, as a crash before
 /// it would.
 extension EngineJournal {
-  /// What waits, and who waits for it.
+  /// Outcomes that wait to be written, and callers that wait for that.
   struct Settlements {
     enum Entry {
       case event(JournalEvent)
@@ -31,7 +31,7 @@ extension EngineJournal {
       addedCount += 1
     }
 
-    /// Those whose wait is over: everything up to a count is written.
+    /// Removes the callers that wait for at most `count` written entries.
     mutating func takeWaiters(through count: Int) -> [CheckedContinuation<Void, Never>] {
       let done = waiters.filter { $0.count <= count }.map(\.continuation)
       waiters.removeAll { $0.count <= count }

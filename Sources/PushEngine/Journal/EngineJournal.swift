@@ -26,7 +26,7 @@ package final class EngineJournal: Sendable {
     /// Asks a lane of this process to write its unsettled runs again, up to a position of its ring.
     /// Called while the lock is held.
     var compactors: [UInt64: @Sendable (UInt64) -> Void] = [:]
-    /// What ``byteCount`` was when a lane was asked for the last time.
+    /// By lane, the value of ``byteCount`` when the lane was last asked.
     var compactedAt: [UInt64: Int] = [:]
     /// Why nothing is written any more, as a sentence.
     var failure: String?
@@ -39,7 +39,7 @@ package final class EngineJournal: Sendable {
   private let checkpointByteCount: Int
   let plantedMistake: EngineJournalOptions.PlantedMistake?
 
-  /// Nil: outcomes are written at once.
+  /// Writes outcomes on a thread of its own; nil: they are written at once.
   let writer = Mutex<SettlementWriter?>(nil)
 
   /// Groups that had ended when an earlier process closed the journal.

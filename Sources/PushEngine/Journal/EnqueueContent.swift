@@ -231,7 +231,7 @@ struct EnqueueContent: Hashable, Sendable {
     fileprivate var tokenOffset = 0
     fileprivate var headersOffset = 0
     fileprivate var payloadOffset = 0
-    /// From the beginning of the run, in blocks of the ring.
+    /// The distance from the beginning of the run, in blocks of the ring.
     fileprivate(set) var blockOffset: UInt64 = 0
   }
 }

@@ -12,7 +12,7 @@ struct JournalledLane {
     var start: UInt64
     var end: UInt64
     var isInDoubt: Bool
-    /// Only for runs that an earlier process left.
+    /// What was to be sent, of runs that an earlier process left; nil for others.
     var content: EnqueueContent?
 
     init(run: JournalledRun, position: JournalPosition, isInDoubt: Bool, content: EnqueueContent?) {
@@ -30,7 +30,7 @@ struct JournalledLane {
   /// Ranges that have left the ring out of order.
   private var ahead = RangeSet()
   private(set) var intent: UInt64 = 0
-  /// In the order of the ring, from `firstRun` on.
+  /// Runs in the order of the ring. Those before the index `firstRun` are settled.
   private var runs: [Run] = []
   private var firstRun = 0
   /// Settled runs that still hold returned notifications.

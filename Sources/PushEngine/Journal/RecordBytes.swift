@@ -19,7 +19,7 @@
 
   mutating func write(_ flag: Bool) { write(flag ? 1 as UInt8 : 0) }
 
-  /// Without its length.
+  /// Writes bytes without their length.
   mutating func write(raw bytes: UnsafeRawBufferPointer) {
     guard let source = bytes.baseAddress, bytes.count > 0 else { return }
     let destination = unsafe UnsafeMutableRawBufferPointer(rebasing: memory[byteCount..<(byteCount + bytes.count)])
@@ -27,7 +27,7 @@
     byteCount += bytes.count
   }
 
-  /// With its length before it, as 32 bits.
+  /// Writes bytes after their length in 32 bits.
   mutating func write(_ bytes: [UInt8]) {
     write(UInt32(truncatingIfNeeded: bytes.count))
     unsafe bytes.withUnsafeBytes { unsafe write(raw: $0) }

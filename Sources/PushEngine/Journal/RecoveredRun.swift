@@ -6,7 +6,7 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
   package enum Fate: UInt8, Hashable, Sendable {
     /// No intent covers them, or they were returned unsent: they have certainly not arrived.
     case unsent = 0
-    /// They may have arrived or not.
+    /// They may have arrived.
     case unknown = 1
     /// They may have arrived, and count as possible duplicates already, because they were sent
     /// again before.

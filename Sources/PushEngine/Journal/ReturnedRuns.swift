@@ -16,7 +16,7 @@ struct ReturnedRuns {
   private var last: [UInt64: Int] = [:]
   /// By campaign, the end of the furthest range that left the ring out of order.
   private var leftEnd: [UInt64: UInt64] = [:]
-  /// The same for all campaigns, for ranges that only a checkpoint recorded.
+  /// The same end for all campaigns, of ranges that only a checkpoint recorded.
   private var leftEndBefore: UInt64 = 0
 
   init() {}
@@ -107,11 +107,11 @@ struct ReturnedRuns {
     }
   }
 
-  /// Of one campaign, in the order of the ring.
+  /// The pieces of one campaign, in the order of the ring.
   func pieces(of campaign: UInt64) -> [Piece] {
     pieces.filter { $0.run.campaign == campaign }.sorted { $0.run.range.lowerBound < $1.run.range.lowerBound }
   }
 
-  /// Where the first piece begins, or `end` if that comes before.
+  /// The position of the first piece, or `end` if that is lower.
   func start(before end: UInt64) -> UInt64 { pieces.map(\.run.range.lowerBound).reduce(end, min) }
 }

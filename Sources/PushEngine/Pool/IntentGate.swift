@@ -9,7 +9,7 @@ internal import PushWire
 struct IntentGate {
   /// What the lane could send if the journal allowed it.
   struct Backlog {
-    /// Where a record begins. Everything before it has been sent.
+    /// The position of a record. Everything before it has been sent.
     var sent: UInt64
     var published: UInt64
     /// An intent may cover at most this many notifications behind `sent`.
@@ -50,7 +50,7 @@ struct IntentGate {
   /// The intent was rewound, so the lane can send nothing before the next one is durable, however
   /// small that is.
   private var wasRewound = false
-  /// See ``doubted()``.
+  /// How durable the last doubt is: see ``doubted()``.
   private var doubt = Doubt.durable
 
   /// A step of this size is worth a commit of its own. Smaller steps come so slowly that they can

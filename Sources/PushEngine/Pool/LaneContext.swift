@@ -15,7 +15,7 @@ final class LaneContext {
   var batchTimer: BatchTimer
   var link: (any Link)?
   var isShutDown = false
-  /// Nil without a journal.
+  /// Allows what a durable intent covers; nil without a journal.
   private var gate: IntentGate?
   /// See ``IntentGate/Backlog``.
   private let waitsForAnswers: Bool

@@ -14,7 +14,7 @@ package protocol LaneObserver: Sendable {
   func settled(_ settlement: Settlement, ring: NotificationRing, now: Instant)
 }
 
-/// What was passed to the socket as one write.
+/// A batch of notifications that were passed to the socket as one write.
 package struct LaneBatch {
   package let ring: NotificationRing
   /// Where its notifications lie in the ring. Some in this range may have been skipped, as expired

@@ -12,7 +12,7 @@ final class UnknownReasons: Sendable {
 
   private struct Known {
     let status: UInt16
-    /// As the service wrote it, cut at the length that is shown.
+    /// The reason as the service wrote it, cut at the length that is shown.
     let bytes: [UInt8]
     let text: String
   }

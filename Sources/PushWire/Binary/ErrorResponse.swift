@@ -45,7 +45,7 @@ package struct ErrorResponseDecoder: Sendable {
     case malformed(command: UInt8)
   }
 
-  /// At most the last six bytes, the oldest in the highest place.
+  /// The bytes of an incomplete response, at most six; the oldest is the most significant.
   private var pending: UInt64 = 0
   private var result = Result.needMore
 

@@ -11,10 +11,10 @@ package struct BridgeLedger: Sendable {
   }
 
   private enum Waiting {
-    /// It was sent again and recognised.
+    /// A frame that the client has sent again and that was recognised.
     case frame(UInt64, connection: UInt64)
     case memory(client: String, FrameDigest)
-    /// It was recognised, and its connection has ended in good order.
+    /// It was recognised, and its connection has ended without an error response.
     case nobody
   }
 
@@ -22,7 +22,7 @@ package struct BridgeLedger: Sendable {
   private let pool: (any MemoryPool)?
   /// Lines of frames that were forwarded on the connection that waits for them.
   private var fresh = WaitingLines()
-  /// All others.
+  /// What waits for all other lines.
   private var waiting: [ForwardedLine: Waiting] = [:]
   private var memories: [String: ForwardedMemory] = [:]
 

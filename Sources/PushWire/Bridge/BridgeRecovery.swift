@@ -5,7 +5,7 @@ package struct BridgeRecovery: Sendable {
     package var app: String
     package var client: String
     package var digest: FrameDigest
-    /// Nil: it has none yet.
+    /// Nil while there is no answer.
     package var answer: FrameAnswer?
     /// Its answer is not younger than this.
     package var answeredAt: Instant
@@ -36,7 +36,7 @@ package struct BridgeRecovery: Sendable {
     order.append(line)
   }
 
-  /// In the order of the records, each line once.
+  /// The recovered frames in the order of the records, each line once.
   package var frames: [(line: ForwardedLine, frame: Frame)] {
     var latest = latest
     return order.compactMap { line in latest.removeValue(forKey: line).map { (line, $0) } }

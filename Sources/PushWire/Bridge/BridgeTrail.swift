@@ -55,18 +55,18 @@ package struct BridgeTrail: Sendable {
   // Circular, with as many places: a frame's place is its number modulo that, a power of two.
   private var digests = [FrameDigest](repeating: FrameDigest(high: 0, low: 0), count: Self.freeCapacity)
   private var answers = [UInt16](repeating: FrameAnswer.noCode, count: Self.freeCapacity)
-  /// In order, from `firstStretch` on, without gaps.
+  /// Stretches in order, without gaps. Those before the index `firstStretch` were dropped.
   private var stretches: [Stretch] = []
   private var firstStretch = 0
   private var stretchLimit = Self.freeStretchCount
-  /// In order. Every frame before the last one's end has its answer.
+  /// Marks in order. Every frame before the end of the last one has its answer.
   private var marks: [Mark] = []
   /// The number of the first frame that is kept.
   private var first: UInt64 = 0
   /// The number of the next frame.
   package private(set) var next: UInt64 = 0
 
-  /// What each connection has without asking.
+  /// The places that each connection has without a share of the pool.
   private static let freeCapacity = 64
   private static let freeStretchCount = 64
   private static let markLimit = 64

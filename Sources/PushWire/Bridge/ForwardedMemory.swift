@@ -10,11 +10,11 @@
 /// entry without one is still going to be sent, and stays.
 package struct ForwardedMemory: Sendable {
   package struct Limits: Hashable, Sendable {
-    /// Of each client.
+    /// How many entries each client has.
     package var count = 65_536
-    /// From the answer on.
+    /// How long an entry is kept after its answer.
     package var age = Duration.seconds(600)
-    /// Of all clients together.
+    /// The memory of all clients together.
     package var byteCount = 64 << 20
 
     package init() {}
@@ -22,7 +22,7 @@ package struct ForwardedMemory: Sendable {
 
   package struct Entry: Hashable, Sendable {
     package var line: ForwardedLine
-    /// Nil: it has none yet.
+    /// Nil while there is no answer.
     package var answer: FrameAnswer?
 
     package init(line: ForwardedLine, answer: FrameAnswer?) {
@@ -38,7 +38,7 @@ package struct ForwardedMemory: Sendable {
     var second: UInt32
     /// ``FrameAnswer/code``.
     var answer: UInt16
-    /// False: it was taken.
+    /// False once the entry was taken.
     var isHeld: Bool
 
     var entry: Entry { Entry(line: line, answer: FrameAnswer(code: answer)) }
@@ -129,7 +129,7 @@ package struct ForwardedMemory: Sendable {
 
   private func place(_ number: UInt64) -> Int { Int(truncatingIfNeeded: number) & (slots.count - 1) }
 
-  /// One that has an answer, if there is one.
+  /// Drops the oldest entry that has an answer; without one, the oldest entry.
   private mutating func dropOldest(_ forgotten: inout [ForwardedLine]) {
     while true {
       let slot = slots[place(first)]
@@ -166,7 +166,7 @@ package struct ForwardedMemory: Sendable {
   /// - Parameter isAnswered: what the room is for.
   private mutating func makeRoom(isAnswered: Bool, _ forgotten: inout [ForwardedLine]) {
     guard Int(next - first) == slots.count else { return }
-    // What was taken leaves gaps.
+    // Entries that were taken leave gaps: without them there is room.
     if count * 4 < slots.count * 3 { return resize(slots.count) }
     let capacity = max(Self.leastCapacity, slots.count * 2)
     // Nothing that has an answer could go in its place.
@@ -204,7 +204,7 @@ package struct ForwardedMemory: Sendable {
     return Int(truncatingIfNeeded: mixed >> 32) & (table.count - 1)
   }
 
-  /// Where the table has the first slot with this digest that fits.
+  /// The index in the table of the first slot with this digest that fits.
   private func find(_ digest: FrameDigest, where fits: (Slot) -> Bool) -> Int? {
     guard !table.isEmpty else { return nil }
     var index = home(digest)
@@ -233,7 +233,7 @@ package struct ForwardedMemory: Sendable {
     slots[place].isHeld = false
     count -= 1
     if !slots[place].isAnswered { unansweredCount -= 1 }
-    // What stands behind it moves up, as far as its home.
+    // Later entries of the table move into the gap, but not before their home.
     var (gap, next) = (index, (index + 1) & (table.count - 1))
     while table[next] != 0 {
       let home = home(slots[Int(table[next]) - 1].digest)

@@ -1,8 +1,8 @@
 extension FrameAnswer {
-  /// Of no answer.
+  /// The code of a frame without an answer.
   static let noCode: UInt16 = 0
 
-  /// In two bytes, never ``noCode``.
+  /// The answer in two bytes; never ``noCode``.
   var code: UInt16 {
     switch self {
     case .accepted: 1
@@ -20,7 +20,7 @@ extension FrameAnswer {
 }
 
 extension Instant {
-  /// In four bytes, for what is kept by the million.
+  /// Seconds in four bytes, for values that are kept by the million.
   var wholeSeconds: UInt32 { UInt32(truncatingIfNeeded: nanoseconds / 1_000_000_000) }
 
   init(wholeSeconds: UInt32) { self.init(nanoseconds: UInt64(wholeSeconds) * 1_000_000_000) }

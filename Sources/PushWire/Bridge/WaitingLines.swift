@@ -13,7 +13,7 @@ struct WaitingLines: Sendable {
     let count: Int
     let firstFrame: UInt64
     let connection: UInt64
-    /// Those that wait.
+    /// One bit for each line: 1 while it waits.
     var bits: [UInt64]
     var waitingCount: Int
 
@@ -57,7 +57,7 @@ struct WaitingLines: Sendable {
   }
 
   private struct Stretches {
-    /// In the order of lines.
+    /// All stretches, in the order of their lines.
     var all: [Stretch] = []
     var emptyCount = 0
 

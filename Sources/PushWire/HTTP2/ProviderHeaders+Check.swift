@@ -135,7 +135,7 @@ extension PushType {
   }
 }
 
-/// Which of the keys that push types demand a payload has.
+/// The keys of a payload that some push types demand.
 private struct ProviderPayloadKeys {
   var hasAps = false
   var hasMDM = false
@@ -154,7 +154,7 @@ private struct ProviderPayloadKeys {
         let event = try unsafe reader.next()
         switch event {
         case .beginObject, .beginArray:
-          // Of two, the last one counts.
+          // If the key `event` is repeated, the last value counts.
           if depth == 1, isInAps, event == .beginObject { hasEvent = false }
           depth += 1
         case .endObject, .endArray:

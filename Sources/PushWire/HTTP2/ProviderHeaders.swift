@@ -43,7 +43,7 @@ package struct ProviderHeaders: Hashable, Sendable {
     priority ?? (pushType == .background ? PushPriority.considerate.rawValue : nil)
   }
 
-  /// In bytes of uncompressed JSON: 4096, or 5120 for VoIP and broadcasts.
+  /// The largest payload in bytes of uncompressed JSON: 4096, or 5120 for VoIP and broadcasts.
   package var payloadLimit: Int { payloadTransport.payloadLimit }
   package var payloadTransport: PayloadTransport { channelIdentifier == nil ? pushType.transport : .broadcast }
 

@@ -7,7 +7,7 @@ package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case badCollapseIdentifier = "BadCollapseId"
   case badDeviceToken = "BadDeviceToken"
   case badEnvironmentKeyIdentifier = "BadEnvironmentKeyIdInToken"
-  /// Another spelling of the same reason, seen from the service.
+  /// Another spelling of the same reason, which the service has sent.
   case badEnvironmentKey = "BadEnvironmentKeyInToken"
   case badExpirationDate = "BadExpirationDate"
   case badMessageIdentifier = "BadMessageId"

@@ -42,7 +42,7 @@ package enum ProviderAnswer {
     /// Nil: any status from 400 on. The service's documents do not name the status of channel
     /// errors.
     package let status: UInt16?
-    /// Nil: any other reason, or none.
+    /// Nil for any other reason, or none.
     package let reason: ProviderReason?
     package let verdict: ProviderVerdict
   }

@@ -44,7 +44,7 @@ package struct AppHold: Hashable, Sendable {
     return true
   }
 
-  /// What suspended it may be over.
+  /// Ends a suspension, because its reason may no longer hold.
   package mutating func restarted() -> Bool {
     guard suspension != nil else { return false }
     (suspension, retryAt) = (nil, nil)

@@ -24,7 +24,7 @@ package struct ClaimOrder: Hashable, Sendable {
   /// Claims by higher ranks while a reader of this rank wanted room.
   private var passedCounts = [Int](repeating: 0, count: Rank.allCases.count)
 
-  /// After this many claims of others it is a rank's turn.
+  /// After this many claims by higher ranks, a rank has its turn.
   private static let patience = 7
 
   package init() {}

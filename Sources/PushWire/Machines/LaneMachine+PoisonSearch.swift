@@ -50,7 +50,7 @@ extension LaneMachine {
     guard let suspect = poisonSearch?.suspect else { return }
     poisonSearch?.suspect?.controlSucceeded = true
     guard let campaign = suspect.rejectionCampaign, window.isEmpty else { return }
-    // For the next suspect this control is the first one.
+    // This control also counts as the first one of the next suspect.
     poisonSearch?.hasSucceeded = true
     window.settleUnsent(
       to: suspect.end, campaign: campaign, as: .rejected(.closedWithoutReason), into: &effects.settlements)

@@ -2,10 +2,10 @@
 package struct LanePolicy: Sendable {
   /// How the outcome of the window's last notifications is found.
   package enum Confirm: String, Sendable, CaseIterable, Codable {
-    /// By a known-bad probe where the protocol and the gateway allow it, otherwise by the quiet
+    /// With a known-bad probe where the protocol and the gateway allow it, otherwise with the quiet
     /// period. The default.
     case probe
-    /// By the quiet period only.
+    /// With the quiet period only.
     case quiet
   }
 

@@ -52,7 +52,7 @@ struct PoisonSearch {
     var rejectionCampaign: UInt32?
   }
 
-  /// In order; the first begins at *settled*.
+  /// Ranges of suspects in order; the first begins at *settled*.
   private var ranges: [Suspects] = []
   /// The most notifications in flight on a connection that closed.
   private var largestCount = 0

@@ -15,9 +15,9 @@ package struct PoolMachine: Sendable {
 
   /// How a connection ended, or failed to begin.
   package enum Ending: Hashable, Sendable {
-    /// It settled something, or had nothing to do.
+    /// The connection settled something, or had nothing to send.
     case ordinary
-    /// It had something to do and settled none of it.
+    /// The connection had something to send and settled none of it.
     case fruitless
     /// The connection was never established.
     case unreachable(String)

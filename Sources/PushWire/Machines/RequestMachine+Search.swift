@@ -16,7 +16,7 @@
 /// The suspects and the progress of the search. Part of ``RequestMachine``.
 struct RequestSearch {
   struct Stage {
-    /// In descending order: the next one is the last.
+    /// Suspects in descending order: the last one is next.
     var suspects: [RequestEntry]
     /// How many are in flight at once.
     let width: Int

@@ -15,13 +15,13 @@ extension RequestMachine {
     case streamReset
     /// An answer that is not part of the protocol.
     case meaninglessAnswer
-    /// REFUSED_STREAM.
+    /// The peer refused the stream of a request: REFUSED_STREAM.
     case streamRefused
   }
 
   package struct Trouble: Hashable, Sendable {
     package var cause: Cause
-    /// Nil: at once, or after an event.
+    /// When the lane tries again; nil: at once, or after an event.
     package var nextTryAt: Instant?
   }
 

@@ -2,7 +2,7 @@
 package struct TokenBucket: Sendable {
   private let perSecond: Double
   private let burst: Double
-  /// Below zero: more was sent than there was.
+  /// What may be sent now. Negative after more was sent than the bucket had.
   private var tokens: Double
   private var refilledAt: Instant
 

@@ -18,7 +18,7 @@ package struct TurnOrder: Sendable {
     var isRemoved = false
   }
 
-  /// What a flow of weight 1 may send in a round.
+  /// How many bytes a flow of weight 1 may send in a round.
   package static let quantum = 65_536
   private static let none = -1
 

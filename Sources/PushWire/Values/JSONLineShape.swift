@@ -18,7 +18,7 @@ package struct JSONLineShape: Sendable {
     case deviceID
     case reference
 
-    /// - Parameter key: as it is written.
+    /// - Parameter key: the key as it is written, with its escapes.
     init?(_ key: Slice<UnsafeRawBufferPointer>) {
       if unsafe key.elementsEqual("token".utf8) {
         self = .token
@@ -34,9 +34,9 @@ package struct JSONLineShape: Sendable {
 
   private struct Gap {
     let field: Field
-    /// Where it is in ``fixed``.
+    /// The index of the gap in ``fixed``.
     let place: Int
-    /// Of the first object. References may have other lengths.
+    /// Its length in the first object. References may have other lengths.
     let byteCount: Int
   }
 
@@ -135,7 +135,7 @@ package struct JSONLineShape: Sendable {
         case .beginObject, .beginArray: depth += 1
         case .endObject, .endArray: depth -= 1
         case .key(let key) where depth == 1:
-          // It may be one of those, spelled otherwise.
+          // With escapes it may be one of these keys, spelled otherwise.
           guard unsafe !bytes[key].contains(UInt8(ascii: "\\")) else { return nil }
           guard let field = unsafe Field(bytes[key]) else { continue }
           guard !found.contains(where: { $0.field == field }) else { return nil }

@@ -57,11 +57,11 @@ enum JSONEvent: Equatable {
 struct JSONReader {
   private enum Expectation {
     case value
-    /// After `[`.
+    /// After `[`: a value or `]`.
     case valueOrEnd
-    /// After `{`.
+    /// After `{`: a key or `}`.
     case keyOrEnd
-    /// After a value inside an array or object.
+    /// After a value inside an array or object: a comma or the end.
     case commaOrEnd
     case nothing
   }

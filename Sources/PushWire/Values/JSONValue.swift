@@ -85,7 +85,7 @@ extension JSONValue {
     self = try unsafe parser.parse()
   }
 
-  /// The same for a slice.
+  /// Reads one whole JSON text in a slice.
   package init(parsing bytes: ArraySlice<UInt8>) throws(JSONError) {
     let result = unsafe bytes.withUnsafeBytes { raw -> Result<JSONValue, JSONError> in
       do throws(JSONError) { return .success(try unsafe JSONValue(parsing: raw)) } catch { return .failure(error) }
