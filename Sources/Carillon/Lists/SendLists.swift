@@ -14,7 +14,7 @@ struct SendLists: Sendable {
   func listener(app: String, tokens: String, channel: String?) -> (any OutcomeListener)? {
     let outcomes = outcomes?.listener(app: app, tokens: tokens, channel: channel)
     guard let gone, channel == nil else { return outcomes }
-    return Both(gone: gone, outcomes: outcomes)
+    return CombinedListener(gone: gone, outcomes: outcomes)
   }
 
   /// Calls `handler` with a sentence when one of them can no longer be written, from any thread.
@@ -35,7 +35,7 @@ struct SendLists: Sendable {
   /// Whether ``onFailure(_:)`` has reported this sentence.
   func hasReported(_ failure: String) -> Bool { [outcomes?.failure, gone?.failure].contains(failure) }
 
-  private struct Both: OutcomeListener {
+  private struct CombinedListener: OutcomeListener {
     let gone: GoneFile
     let outcomes: (any OutcomeListener)?
 

@@ -3,7 +3,7 @@ internal import PushWire
 
 /// The tokens of a connection: the present one and the previous one.
 struct ConnectionTokens {
-  /// Nil with a certificate.
+  /// The token that new requests carry; nil with a certificate.
   var present: ProviderToken?
   /// Requests with a smaller tag carried the previous token.
   private var since: UInt64 = 0
@@ -121,9 +121,9 @@ extension RequestConversation {
       if let since = body.timestampMilliseconds, let position = machine.position(of: response.tag) {
         goneSince[position] = since
       }
-    case .disputesToken: verdict = complain(.invalid, response)
-    case .expiredToken: verdict = complain(.expired, response)
-    case .keepsToken: _ = complain(.tooManyUpdates, response)
+    case .disputesToken: verdict = tokenRefused(.invalid, response)
+    case .expiredToken: verdict = tokenRefused(.expired, response)
+    case .keepsToken: _ = tokenRefused(.tooManyUpdates, response)
     default: break
     }
     let token = verdict == .delaysToken ? machine.position(of: response.tag).map { ring.record(at: $0).tokenHash } : nil
@@ -137,13 +137,14 @@ extension RequestConversation {
       now: loop.now)
   }
 
-  /// Reports the service's complaint to the token source. Returns what it means for the
+  /// Reports the service's refusal to the token source. Returns what it means for the
   /// notification.
-  private func complain(_ complaint: ProviderTokenMachine.Complaint, _ response: HTTP2Response) -> ProviderVerdict {
+  private func tokenRefused(_ refusal: ProviderTokenMachine.TokenRefusal, _ response: HTTP2Response) -> ProviderVerdict
+  {
     // Without a token, nothing can be renewed.
     guard let source = tokenSource else { return .pausesApp }
-    let reaction = source.complained(
-      complaint, generation: tokens.generation(of: response.tag), date: response.date, now: loop.now,
+    let reaction = source.refused(
+      refusal, generation: tokens.generation(of: response.tag), date: response.date, now: loop.now,
       unixSeconds: Int64(loop.unixSeconds))
     return reaction == .pause ? .pausesApp : .expiredToken
   }

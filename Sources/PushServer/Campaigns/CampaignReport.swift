@@ -67,10 +67,10 @@ struct CampaignReports: Sendable {
       }
     }
     if record.status == .running {
-      let rest = live?.rest
-      if let until = rest?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
+      let quiet = live?.quiet
+      if let until = quiet?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
       let isAppPaused = (try? deployment.app(record.app))?.isPaused == true
-      if let reason = isAppPaused ? Self.appIsPaused : rest?.reason { report.record.reason = reason }
+      if let reason = isAppPaused ? Self.appIsPaused : quiet?.reason { report.record.reason = reason }
     }
     if parts.count > 1 { report.fraction = Double(report.endedPartCount) / Double(parts.count) }
     if record.status == .finished { report.fraction = 1 }

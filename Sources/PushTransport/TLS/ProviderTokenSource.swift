@@ -89,12 +89,12 @@ package final class ProviderTokenSource: Sendable {
   }
 
   /// The service has refused a token; see
-  /// ``ProviderTokenMachine/complained(_:generation:date:now:unixSeconds:)``.
-  package func complained(
-    _ complaint: ProviderTokenMachine.Complaint, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
+  /// ``ProviderTokenMachine/refused(_:generation:date:now:unixSeconds:)``.
+  package func refused(
+    _ refusal: ProviderTokenMachine.TokenRefusal, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
   ) -> ProviderTokenMachine.Reaction {
     state.withLock {
-      $0.machine.complained(complaint, generation: generation, date: date, now: now, unixSeconds: unixSeconds)
+      $0.machine.refused(refusal, generation: generation, date: date, now: now, unixSeconds: unixSeconds)
     }
   }
 }

@@ -38,7 +38,7 @@ package struct ProviderTokenMachine: Sendable {
   }
 
   /// The service's refusal of a token.
-  package enum Complaint: Hashable, Sendable {
+  package enum TokenRefusal: Hashable, Sendable {
     /// ExpiredProviderToken.
     case expired
     /// InvalidProviderToken.
@@ -112,12 +112,12 @@ package struct ProviderTokenMachine: Sendable {
   /// - Parameters:
   ///   - date: the `date` header of the answer, in seconds since 1970.
   ///   - unixSeconds: the local clock.
-  package mutating func complained(
-    _ complaint: Complaint, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
+  package mutating func refused(
+    _ refusal: TokenRefusal, generation: UInt64, date: Int64?, now: Instant, unixSeconds: Int64
   ) -> Reaction {
     // The refusal concerns a token that has been replaced. The present one may be good.
     guard generation == self.generation, let token = present else { return .resend }
-    if complaint == .tooManyUpdates {
+    if refusal == .tooManyUpdates {
       // The token stays in use, and none is made for as long as if it were new.
       notBefore = max(notBefore ?? .start, now + policy.replacementAge)
       return .resend
@@ -129,7 +129,7 @@ package struct ProviderTokenMachine: Sendable {
       }
     }
     let wasWrong = (correction - token.correction).magnitude >= UInt64(policy.skewTolerance)
-    switch complaint {
+    switch refusal {
     case .expired:
       present?.isRefused = true
       return .resend

@@ -37,27 +37,27 @@ struct CampaignTimesTests {
 
   @Test("the app's troubles come before quiet hours, which are the campaign's or else the app's; a dry run has none")
   func obstacles() throws {
-    typealias Circumstances = CampaignTimes.Circumstances
+    typealias Conditions = CampaignTimes.Conditions
     let night = try Self.instant("2026-07-01T23:00:00+02:00")
     let day = try Self.instant("2026-07-01T12:00:00+02:00")
     let own = #","quietHours":"11:00-13:00""#
-    let cases: [(String, String?, Circumstances, StoreInstant, String?, String?)] = [
-      ("", nil, Circumstances(), night, nil, nil),
-      ("", "22:00-08:00", Circumstances(), day, nil, nil),
-      ("", "22:00-08:00", Circumstances(), night, "Quiet hours (22:00-08:00)", "2026-07-02T08:00:00+02:00"),
-      (own, "22:00-08:00", Circumstances(), night, nil, nil),
-      (own, "22:00-08:00", Circumstances(), day, "Quiet hours (11:00-13:00)", "2026-07-01T13:00:00+02:00"),
-      (#","quietHours":"off""#, "22:00-08:00", Circumstances(), night, nil, nil),
-      ("", "22:00-08:00", Circumstances(isConfigured: false), night, "not in the configuration", nil),
-      ("", "22:00-08:00", Circumstances(stopReason: "refused"), night, "has stopped: refused", nil),
-      ("", nil, Circumstances(hasOtherSettings: true), day, "other settings", nil),
-      ("", nil, Circumstances(hasLostPart: true), day, "the service restarts", nil),
-      (#","dryRun":true"#, "22:00-08:00", Circumstances(stopReason: "refused"), night, nil, nil),
+    let cases: [(String, String?, Conditions, StoreInstant, String?, String?)] = [
+      ("", nil, Conditions(), night, nil, nil),
+      ("", "22:00-08:00", Conditions(), day, nil, nil),
+      ("", "22:00-08:00", Conditions(), night, "Quiet hours (22:00-08:00)", "2026-07-02T08:00:00+02:00"),
+      (own, "22:00-08:00", Conditions(), night, nil, nil),
+      (own, "22:00-08:00", Conditions(), day, "Quiet hours (11:00-13:00)", "2026-07-01T13:00:00+02:00"),
+      (#","quietHours":"off""#, "22:00-08:00", Conditions(), night, nil, nil),
+      ("", "22:00-08:00", Conditions(isConfigured: false), night, "not in the configuration", nil),
+      ("", "22:00-08:00", Conditions(stopReason: "refused"), night, "has stopped: refused", nil),
+      ("", nil, Conditions(hasOtherSettings: true), day, "other settings", nil),
+      ("", nil, Conditions(hasLostPart: true), day, "the service restarts", nil),
+      (#","dryRun":true"#, "22:00-08:00", Conditions(stopReason: "refused"), night, nil, nil),
       // Each part has quiet hours of its own.
-      (Self.local, "22:00-08:00", Circumstances(), night, nil, nil),
+      (Self.local, "22:00-08:00", Conditions(), night, nil, nil),
     ]
-    for (rest, quiet, circumstances, now, reason, until) in cases {
-      let found = try Self.times(rest, quiet: quiet).obstacle(circumstances, now: now)
+    for (rest, quiet, conditions, now, reason, until) in cases {
+      let found = try Self.times(rest, quiet: quiet).obstacle(conditions, now: now)
       let end = try until.map(Self.instant)
       #expect(found?.until == end, "\(rest)")
       if let reason { #expect(found?.reason.contains(reason) == true, "\(rest)") } else { #expect(found == nil) }
@@ -95,15 +95,15 @@ struct CampaignTimesTests {
       CampaignTimes.Part(number: 4, dueAt: due),
     ]
     // 23:00 in Berlin, 17:00 in New York.
-    let night = times.turn(parts, now: try Self.instant("2026-07-01T21:00:00Z"))
+    let night = times.schedule(parts, now: try Self.instant("2026-07-01T21:00:00Z"))
     #expect(night.sending == [1, 4])
-    #expect(night.resting == [0, 2])
-    #expect(try night.restingUntil == Self.instant("2026-07-02T08:00:00+02:00"))
+    #expect(night.inQuietHours == [0, 2])
+    #expect(try night.quietUntil == Self.instant("2026-07-02T08:00:00+02:00"))
     // New York's quiet hours begin.
     #expect(try night.next == Self.instant("2026-07-01T22:00:00-04:00"))
-    let morning = times.turn(parts, now: try Self.instant("2026-07-02T06:00:00Z"))
+    let morning = times.schedule(parts, now: try Self.instant("2026-07-02T06:00:00Z"))
     #expect(morning.sending == [0, 2, 4])
-    #expect(morning.resting == [1])
+    #expect(morning.inQuietHours == [1])
     #expect(try morning.next == Self.instant("2026-07-02T08:00:00-04:00"))
   }
 
@@ -123,16 +123,16 @@ struct CampaignTimesTests {
     let parts = [0, 1, 2].map {
       CampaignTimes.Part(number: $0, dueAt: now.after(seconds: Int64($0 - 1) * 60), zones: ["Europe/Berlin"])
     }
-    let turn = try Self.times(Self.local).turn(parts, now: now)
-    #expect(turn.sending == [0, 1])
-    #expect(turn.resting.isEmpty)
-    #expect(turn.next == parts[2].dueAt)
-    let dry = try Self.times(Self.local + #","dryRun":true"#, quiet: "00:00-23:59").turn(parts, now: now)
+    let due = try Self.times(Self.local).schedule(parts, now: now)
+    #expect(due.sending == [0, 1])
+    #expect(due.inQuietHours.isEmpty)
+    #expect(due.next == parts[2].dueAt)
+    let dry = try Self.times(Self.local + #","dryRun":true"#, quiet: "00:00-23:59").schedule(parts, now: now)
     #expect(dry.sending == [0, 1, 2])
     #expect(dry.next == nil)
     // A campaign at one time for all is held as a whole.
     let whole = try Self.times(quiet: "22:00-08:00")
-    let night = whole.turn([CampaignTimes.Part(number: 0, dueAt: now)], now: now)
+    let night = whole.schedule([CampaignTimes.Part(number: 0, dueAt: now)], now: now)
     #expect(night.sending == [0])
     #expect(try night.next == Self.instant("2026-07-01T22:00:00+02:00"))
   }
@@ -151,14 +151,14 @@ struct CampaignTimesTests {
       for _ in 0..<3 {
         let now = start.after(seconds: Int64.random(in: 0..<366 * 86_400, using: &random))
         let part = CampaignTimes.Part(number: 0, dueAt: start, zones: [name])
-        let turn = times.turn([part], now: now)
+        let due = times.schedule([part], now: now)
         let note: Comment = "seed \(seed), \(name), \(hours), \(now)"
-        #expect(turn.sending.isEmpty == hours.contains(local: zone.local(at: now.seconds)), note)
-        let next = try #require(turn.next, note)
+        #expect(due.sending.isEmpty == hours.contains(local: zone.local(at: now.seconds)), note)
+        let next = try #require(due.next, note)
         #expect(next > now, note)
-        if let until = turn.restingUntil {
+        if let until = due.quietUntil {
           #expect(until == next, note)
-          #expect(times.turn([part], now: until).sending == [0], note)
+          #expect(times.schedule([part], now: until).sending == [0], note)
         } else {
           // It looks again before it would send in quiet hours.
           for second in stride(from: now.seconds, to: next.seconds, by: 1800) {

@@ -202,9 +202,9 @@ struct ProviderKeyTests {
     #expect(second.generation == 2)
     #expect(second.authorization != first.authorization)
     #expect(source.mintedCount == 2)
-    #expect(source.complained(.expired, generation: 1, date: nil, now: later, unixSeconds: time + 46 * 60) == .resend)
+    #expect(source.refused(.expired, generation: 1, date: nil, now: later, unixSeconds: time + 46 * 60) == .resend)
     #expect(source.mintedCount == 2)
-    #expect(source.complained(.invalid, generation: 2, date: time, now: later, unixSeconds: time + 46 * 60) == .resend)
+    #expect(source.refused(.invalid, generation: 2, date: time, now: later, unixSeconds: time + 46 * 60) == .resend)
     #expect(source.clockCorrection == -46 * 60)
     guard case .token(let third) = source.token(now: later, unixSeconds: time + 46 * 60) else {
       Issue.record("no corrected token")
@@ -213,7 +213,7 @@ struct ProviderKeyTests {
     let corrected = try ProviderTokenText(parsing: Array(third.authorization.utf8.dropFirst("bearer ".utf8.count)))
     #expect(corrected.issuedAt == time)
     source.accepted(generation: 3)
-    #expect(source.complained(.expired, generation: 3, date: nil, now: later, unixSeconds: time + 46 * 60) == .resend)
+    #expect(source.refused(.expired, generation: 3, date: nil, now: later, unixSeconds: time + 46 * 60) == .resend)
     #expect(source.token(now: later, unixSeconds: time + 46 * 60) == .wait(until: later + .seconds(20 * 60)))
   }
 }

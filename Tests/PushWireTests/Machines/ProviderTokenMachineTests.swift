@@ -30,11 +30,11 @@ struct ProviderTokenMachineTests {
       }
     }
 
-    mutating func complain(
-      _ complaint: ProviderTokenMachine.Complaint, generation: UInt64? = nil, date: Int64? = nil
+    mutating func refuse(
+      _ refusal: ProviderTokenMachine.TokenRefusal, generation: UInt64? = nil, date: Int64? = nil
     ) -> ProviderTokenMachine.Reaction {
-      machine.complained(
-        complaint, generation: generation ?? machine.generation, date: date, now: now, unixSeconds: unix)
+      machine.refused(
+        refusal, generation: generation ?? machine.generation, date: date, now: now, unixSeconds: unix)
     }
   }
 
@@ -68,14 +68,14 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 1)
     driver.machine.accepted(generation: 1)
     driver.pass(minutes: 5)
-    #expect(driver.complain(.expired, date: driver.unix) == .resend)
+    #expect(driver.refuse(.expired, date: driver.unix) == .resend)
     #expect(
       driver.machine.token(now: driver.now, unixSeconds: driver.unix)
         == .wait(until: Instant(nanoseconds: (1000 + 20 * 60) * 1_000_000_000)))
     driver.pass(minutes: 15)
     #expect(driver.use() == 2)
-    // Late complaints about the old one change nothing.
-    #expect(driver.complain(.expired, generation: 1) == .resend)
+    // Late refusals about the old one change nothing.
+    #expect(driver.refuse(.expired, generation: 1) == .resend)
     #expect(driver.use() == 2)
   }
 
@@ -85,7 +85,7 @@ struct ProviderTokenMachineTests {
   func skew(error: Int64) {
     var driver = Driver()
     #expect(driver.use() == 1)
-    #expect(driver.complain(error < 0 ? .expired : .invalid, date: driver.unix - error) == .resend)
+    #expect(driver.refuse(error < 0 ? .expired : .invalid, date: driver.unix - error) == .resend)
     #expect(driver.machine.correction == -error)
     #expect(driver.use() == 2)
     #expect(driver.minted[1].issuedAt == driver.unix - error)
@@ -95,11 +95,11 @@ struct ProviderTokenMachineTests {
     driver.pass(minutes: 1)
     #expect(driver.use() == 3)
     #expect(driver.minted[2].issuedAt == driver.unix - error)
-    // The clock is corrected. The next complaint removes the correction.
+    // The clock is corrected. The next refusal removes the correction.
     driver.unix -= error
     driver.pass(minutes: 46)
     #expect(driver.use() == 4)
-    #expect(driver.complain(.invalid, date: driver.unix) == .resend)
+    #expect(driver.refuse(.invalid, date: driver.unix) == .resend)
     #expect(driver.machine.correction == 0)
     #expect(driver.use() == 5)
   }
@@ -108,8 +108,8 @@ struct ProviderTokenMachineTests {
   func invalid() {
     var driver = Driver()
     #expect(driver.use() == 1)
-    #expect(driver.complain(.invalid, date: driver.unix + 30) == .pause)
-    #expect(driver.complain(.invalid, date: nil) == .pause)
+    #expect(driver.refuse(.invalid, date: driver.unix + 30) == .pause)
+    #expect(driver.refuse(.invalid, date: nil) == .pause)
     #expect(driver.use() == 1)
     #expect(driver.minted.count == 1)
   }
@@ -119,7 +119,7 @@ struct ProviderTokenMachineTests {
     var driver = Driver()
     #expect(driver.use() == 1)
     driver.pass(minutes: 44)
-    #expect(driver.complain(.tooManyUpdates) == .resend)
+    #expect(driver.refuse(.tooManyUpdates) == .resend)
     driver.pass(minutes: 2)
     #expect(driver.use() == 1)
     driver.pass(minutes: 12)
@@ -143,11 +143,12 @@ struct ProviderTokenMachineTests {
       }
       if random.chance(30) {
         let date = random.chance(50) ? driver.unix + Int64.random(in: -5000...5000, using: &random) : nil
-        let complaint =
-          [ProviderTokenMachine.Complaint.expired, .invalid, .tooManyUpdates].randomElement(using: &random) ?? .expired
+        let refusal =
+          [ProviderTokenMachine.TokenRefusal.expired, .invalid, .tooManyUpdates].randomElement(using: &random)
+          ?? .expired
         let generation =
           driver.machine.generation > 0 && random.chance(20) ? driver.machine.generation - 1 : driver.machine.generation
-        _ = driver.complain(complaint, generation: generation, date: date)
+        _ = driver.refuse(refusal, generation: generation, date: date)
       }
       driver.pass(minutes: Int.random(in: 0...6, using: &random))
     }

@@ -162,13 +162,13 @@ struct CampaignDriver: Sendable {
       return .leave
     }
     let times = schedule.times(plan, record.app)
-    let turn = times.turn(open.map(CampaignTimes.Part.init), now: .now)
-    live.resume(except: times.rest(turn, of: open.count))
-    for part in open where turn.sending.contains(part.number) && !busy.contains(part.number) {
+    let due = times.schedule(open.map(CampaignTimes.Part.init), now: .now)
+    live.resume(except: times.quietParts(due, of: open.count))
+    for part in open where due.sending.contains(part.number) && !busy.contains(part.number) {
       guard !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
       tasks.addTask { await send(part, record, plan) }
     }
-    return turn.next.map(Step.until) ?? .wait
+    return due.next.map(Step.until) ?? .wait
   }
 
   /// Fixes which devices belong to the audience.
@@ -300,14 +300,14 @@ extension CampaignTimes.Part {
 }
 
 extension CampaignTimes {
-  /// Nil if no part rests.
+  /// Nil if quiet hours hold back no part.
   ///
   /// - Parameter count: of parts that have not ended.
-  fileprivate func rest(_ turn: Turn, of count: Int) -> LiveCampaign.Rest? {
-    guard let quietHours, let until = turn.restingUntil else { return nil }
-    let parts = count == 1 ? "its last part" : "\(turn.resting.count) of \(count) parts"
-    return LiveCampaign.Rest(
-      parts: turn.resting, until: until,
+  fileprivate func quietParts(_ schedule: PartSchedule, of count: Int) -> LiveCampaign.QuietParts? {
+    guard let quietHours, let until = schedule.quietUntil else { return nil }
+    let parts = count == 1 ? "its last part" : "\(schedule.inQuietHours.count) of \(count) parts"
+    return LiveCampaign.QuietParts(
+      parts: schedule.inQuietHours, until: until,
       reason: "Quiet hours (\(quietHours)) hold back \(parts) until \(InstantText.text(until)).")
   }
 }

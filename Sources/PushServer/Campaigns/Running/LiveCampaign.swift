@@ -16,12 +16,12 @@ final class LiveCampaign: Sendable {
     var isLeft = false
     var isUploading = false
     var isCancelled = false
-    var rest: Rest?
+    var quiet: QuietParts?
     var pace: CampaignPace?
   }
 
-  /// Parts whose time has come, but it is quiet hours where they go.
-  struct Rest: Hashable, Sendable {
+  /// Parts whose time has come, and which quiet hours of their zones hold back.
+  struct QuietParts: Hashable, Sendable {
     var parts: Set<Int>
     var until: StoreInstant
     /// A sentence.
@@ -60,11 +60,11 @@ final class LiveCampaign: Sendable {
   func begin(part: Int) -> Bool { state.withLock { $0.busyParts.insert(part).inserted } }
 
   func begun(part: Int, _ campaign: PushCampaign) {
-    let rests = state.withLock { state in
+    let isQuiet = state.withLock { state in
       state.parts[part] = campaign
-      return state.rest?.parts.contains(part) == true
+      return state.quiet?.parts.contains(part) == true
     }
-    if rests { campaign.pause() }
+    if isQuiet { campaign.pause() }
   }
 
   func ended(part: Int) {
@@ -100,21 +100,21 @@ final class LiveCampaign: Sendable {
 
   func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }
 
-  /// Every part sends but those that rest.
-  func resume(except rest: Rest?) {
+  /// Every part sends except those in quiet hours.
+  func resume(except quiet: QuietParts?) {
     let parts = state.withLock { state in
-      state.rest = rest
+      state.quiet = quiet
       return state.parts
     }
     for (number, campaign) in parts {
-      let rests = rest?.parts.contains(number) == true
-      guard campaign.isPaused != rests else { continue }
-      if rests { campaign.pause() } else { campaign.resume() }
+      let isQuiet = quiet?.parts.contains(number) == true
+      guard campaign.isPaused != isQuiet else { continue }
+      if isQuiet { campaign.pause() } else { campaign.resume() }
     }
   }
 
-  /// Nil: no part rests.
-  var rest: Rest? { state.withLock { $0.rest } }
+  /// Nil: no part is in quiet hours.
+  var quiet: QuietParts? { state.withLock { $0.quiet } }
 
   func cancel() {
     state.withLock { $0.isCancelled = true }

@@ -11,12 +11,12 @@ struct CampaignSchedule: Sendable {
   func obstacle(
     _ plan: CampaignPlan, _ id: String, _ live: LiveCampaign, now: StoreInstant
   ) -> CampaignTimes.Obstacle? {
-    times(plan, id).obstacle(circumstances(id, live), now: now)
+    times(plan, id).obstacle(conditions(id, live), now: now)
   }
 
-  private func circumstances(_ id: String, _ live: LiveCampaign) -> CampaignTimes.Circumstances {
-    guard let served = try? deployment.app(id) else { return CampaignTimes.Circumstances(isConfigured: false) }
-    return CampaignTimes.Circumstances(
+  private func conditions(_ id: String, _ live: LiveCampaign) -> CampaignTimes.Conditions {
+    guard let served = try? deployment.app(id) else { return CampaignTimes.Conditions(isConfigured: false) }
+    return CampaignTimes.Conditions(
       stopReason: served.stopReason,
       hasOtherSettings: live.isBusy && deployment.leftByRemovedApps[id] != nil, hasLostPart: live.hasLost)
   }

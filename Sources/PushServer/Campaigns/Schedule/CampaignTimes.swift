@@ -12,7 +12,7 @@ struct CampaignTimes: Sendable {
   }
 
   /// How the campaign's app is at present, and what this process has of the campaign.
-  struct Circumstances: Hashable, Sendable {
+  struct Conditions: Hashable, Sendable {
     var isConfigured = true
     /// Why the app has stopped or is suspended.
     var stopReason: String?
@@ -38,14 +38,14 @@ struct CampaignTimes: Sendable {
     var zones: [String] = []
   }
 
-  /// What becomes of the parts of a campaign at a moment.
-  struct Turn: Hashable, Sendable {
+  /// Which parts of a campaign may send at a moment.
+  struct PartSchedule: Hashable, Sendable {
     /// They send.
     var sending: Set<Int> = []
-    /// Their time has come, but it is quiet hours where they go.
-    var resting: Set<Int> = []
+    /// Their time has come, and quiet hours of their zones hold them back.
+    var inQuietHours: Set<Int> = []
     /// When the first of those resumes.
-    var restingUntil: StoreInstant?
+    var quietUntil: StoreInstant?
     /// When to look again; nil: nothing changes by itself.
     var next: StoreInstant?
 
@@ -72,40 +72,40 @@ struct CampaignTimes: Sendable {
   }
 
   /// Why nothing of the campaign can be sent. Parts of a local send have quiet hours of their own:
-  /// see ``turn(_:now:)``.
-  func obstacle(_ circumstances: Circumstances, now: StoreInstant) -> Obstacle? {
+  /// see ``schedule(_:now:)``.
+  func obstacle(_ conditions: Conditions, now: StoreInstant) -> Obstacle? {
     if plan.isDryRun { return nil }
-    guard circumstances.isConfigured else {
+    guard conditions.isConfigured else {
       return Obstacle(reason: "The app is not in the configuration; it resumes when the app is added again.")
     }
-    if let reason = circumstances.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
-    if circumstances.hasOtherSettings {
+    if let reason = conditions.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }
+    if conditions.hasOtherSettings {
       return Obstacle(reason: "The app was removed and has come back with other settings; it resumes after a restart.")
     }
-    if circumstances.hasLostPart { return Obstacle(reason: "It resumes after the service restarts.") }
+    if conditions.hasLostPart { return Obstacle(reason: "It resumes after the service restarts.") }
     guard !plan.isLocal, let quietHours, let until = quietEnd([""], now: now) else { return nil }
     return Obstacle(reason: "Quiet hours (\(quietHours)) until \(InstantText.text(until)).", until: until)
   }
 
   /// - Parameter parts: those that have not ended.
-  func turn(_ parts: [Part], now: StoreInstant) -> Turn {
-    var turn = Turn()
-    if !plan.isLocal, let next = nextQuietTime([""], now: now) { turn.look(at: next) }
+  func schedule(_ parts: [Part], now: StoreInstant) -> PartSchedule {
+    var due = PartSchedule()
+    if !plan.isLocal, let next = nextQuietTime([""], now: now) { due.look(at: next) }
     for part in parts {
       guard part.dueAt <= now || plan.isDryRun else {
-        turn.look(at: part.dueAt)
+        due.look(at: part.dueAt)
         continue
       }
       if plan.isLocal, let end = quietEnd(part.zones, now: now) {
-        turn.resting.insert(part.number)
-        turn.restingUntil = min(turn.restingUntil ?? end, end)
-        turn.look(at: end)
+        due.inQuietHours.insert(part.number)
+        due.quietUntil = min(due.quietUntil ?? end, end)
+        due.look(at: end)
       } else {
-        turn.sending.insert(part.number)
-        if plan.isLocal, let next = nextQuietTime(part.zones, now: now) { turn.look(at: next) }
+        due.sending.insert(part.number)
+        if plan.isLocal, let next = nextQuietTime(part.zones, now: now) { due.look(at: next) }
       }
     }
-    return turn
+    return due
   }
 
   /// When it is quiet in none of the zones any more; nil if that is so now.
