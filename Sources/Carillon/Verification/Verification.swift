@@ -92,34 +92,79 @@ package struct Verification: Sendable {
 
   // MARK: One app
 
+  /// What the lines of the record and the rows of the list say together.
+  private struct Matches {
+    /// Tokens and identifiers that were accepted, and how often in all.
+    var distinct = 0
+    var lines = 0
+    var refusedCounts: [String: Int] = [:]
+  }
+
   private mutating func compare(
     _ id: String, _ account: CampaignAccount, _ rows: [VerifiedList.Row], _ record: GatewayRecord.App
   ) {
+    let matches = match(id, account, rows, record)
+    if record.namelessCount > 0 { add("\(id): \(record.namelessCount) lines of the record name no token") }
+    var counts = Self.acceptedCounts(account, matches, record)
+    let reasons = Set(account.rejectedByReason.keys).union(rows.filter(\.isRejected).map(\.reason))
+    for reason in reasons.union(matches.refusedCounts.keys).sorted() {
+      let ofReason = rows.filter { $0.isRejected && $0.reason == reason }
+      let refusedCount = matches.refusedCounts[reason]
+      let isRecorded = refusedCount != nil || ofReason.contains { $0.isOfGateway && !$0.mayBeUnrecorded }
+      counts.append(
+        Self.count(
+          "rejected: \(reason)", account.rejectedByReason[reason] ?? 0, ofReason.count,
+          isRecorded ? refusedCount ?? 0 : nil))
+    }
+    for (outcome, count) in account.withoutReason {
+      let listedCount = rows.count { $0.outcome == outcome }
+      if count > 0 || listedCount > 0 { counts.append(Self.count(outcome, count, listedCount, nil)) }
+    }
+    for count in counts where !count.isEqual {
+      let others = [count.list.map { "\($0) in the list" }, count.record.map { "\($0) in the record" }]
+      add("\(id), \(count.title): \(count.account) in the account, \(others.compactMap { $0 }.joined(separator: ", "))")
+    }
+    if account.submitted != account.settled {
+      add("\(id): \(account.submitted) were submitted by the account, and its outcomes are \(account.settled) together")
+    }
+    apps.append(AppCounts(id: id, submitted: account.submitted, counts: counts))
+  }
+
+  /// Compares each row of the list, and each refusal of the record.
+  private mutating func match(
+    _ id: String, _ account: CampaignAccount, _ rows: [VerifiedList.Row], _ record: GatewayRecord.App
+  ) -> Matches {
+    var matches = Matches()
     var listed: [GatewayRecord.Key: VerifiedList.Row] = [:]
-    var refusedCounts: [String: Int] = [:]
     for row in rows {
       let fate = row.key.flatMap { record.fates[$0] }
       if let key = row.key { listed[key] = row }
       compare(id, row, fate)
       if row.isRejected, let fate, fate.acceptedCount == 0, row.agrees(fate) {
-        refusedCounts[row.reason, default: 0] += 1
+        matches.refusedCounts[row.reason, default: 0] += 1
       }
     }
-    var (distinct, lines) = (0, 0)
     for (key, fate) in record.fates where listed[key] == nil {
       if fate.acceptedCount > 0 {
-        distinct += 1
-        lines += fate.acceptedCount
+        matches.distinct += 1
+        matches.lines += fate.acceptedCount
       } else if let refusal = fate.refusal {
         add("\(id): \(key.text) was refused with \(refusal), and is not listed")
         let reason = account.rejectedByReason.keys.first { VerifiedList.isSame($0, refusal) } ?? refusal
-        refusedCounts[reason, default: 0] += 1
+        matches.refusedCounts[reason, default: 0] += 1
       }
     }
     // Over HTTP/2 each line of the token file has an identifier, also where a token is repeated.
-    if record.isHTTP2 { distinct = max(distinct, record.identifiers.count - doubtful(listed, record)) }
-    if record.namelessCount > 0 { add("\(id): \(record.namelessCount) lines of the record name no token") }
-    let accepted = account.accepted
+    if record.isHTTP2 {
+      matches.distinct = max(matches.distinct, record.identifiers.count - doubtful(listed, record))
+    }
+    return matches
+  }
+
+  private static func acceptedCounts(
+    _ account: CampaignAccount, _ matches: Matches, _ record: GatewayRecord.App
+  ) -> [Count] {
+    let (accepted, distinct, lines) = (account.accepted, matches.distinct, matches.lines)
     // Over the binary protocol, a repeated token and a resend look the same.
     let hasRepeats = !record.isHTTP2 && distinct < accepted && accepted <= lines
     let isAccepted = accepted == distinct || hasRepeats
@@ -134,27 +179,7 @@ package struct Verification: Sendable {
           title: "arrived again, at most", account: account.possibleCopies, list: nil, record: copies,
           isEqual: copies <= account.possibleCopies))
     }
-    let reasons = Set(account.rejectedByReason.keys).union(rows.filter(\.isRejected).map(\.reason))
-    for reason in reasons.union(refusedCounts.keys).sorted() {
-      let ofReason = rows.filter { $0.isRejected && $0.reason == reason }
-      let isRecorded = refusedCounts[reason] != nil || ofReason.contains { $0.isOfGateway && !$0.mayBeUnrecorded }
-      counts.append(
-        Self.count(
-          "rejected: \(reason)", account.rejectedByReason[reason] ?? 0, ofReason.count,
-          isRecorded ? refusedCounts[reason] ?? 0 : nil))
-    }
-    for (outcome, count) in account.withoutReason {
-      let listedCount = rows.count { $0.outcome == outcome }
-      if count > 0 || listedCount > 0 { counts.append(Self.count(outcome, count, listedCount, nil)) }
-    }
-    for count in counts where !count.isEqual {
-      let others = [count.list.map { "\($0) in the list" }, count.record.map { "\($0) in the record" }]
-      add("\(id), \(count.title): \(count.account) in the account, \(others.compactMap { $0 }.joined(separator: ", "))")
-    }
-    if account.submitted != account.settled {
-      add("\(id): \(account.submitted) were submitted by the account, and its outcomes are \(account.settled) together")
-    }
-    apps.append(AppCounts(id: id, submitted: account.submitted, counts: counts))
+    return counts
   }
 
   private static func count(_ title: String, _ account: Int, _ list: Int, _ record: Int?) -> Count {

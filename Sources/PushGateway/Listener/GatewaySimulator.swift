@@ -102,15 +102,7 @@ package final class GatewaySimulator: Sendable {
   /// - Throws: ``CredentialError``, ``RecordFileError`` or ``SimulatorError``, each a sentence.
   package static func start(_ configuration: Configuration) async throws -> GatewaySimulator {
     let now = Int64(NIOLoop.wallClock)
-    let certificates: CertificateMaker.Files?
-    let server: CredentialFiles
-    let clientAuthority: String?
-    switch configuration.identity {
-    case .files(let files, let authority): (certificates, server, clientAuthority) = (nil, files, authority)
-    case .throwAway(let directory, let topics):
-      let files = try CertificateMaker.makeAll(in: directory, topics: topics, at: now)
-      (certificates, server, clientAuthority) = (files, files.server, files.authority)
-    }
+    let (certificates, server, clientAuthority) = try certificates(configuration, at: now)
     let credential = try Credential.load(server, validAt: now)
     let keys = try tokenKeys(configuration)
     let record: RecordFile? = if let path = configuration.recordPath { try RecordFile(path: path) } else { nil }
@@ -162,6 +154,18 @@ package final class GatewaySimulator: Sendable {
       for listener in open { await listener.close() }
       await loops.shutDown()
       throw error
+    }
+  }
+
+  /// Makes throw-away certificates if they are asked for. `made` is nil otherwise.
+  private static func certificates(
+    _ configuration: Configuration, at now: Int64
+  ) throws -> (made: CertificateMaker.Files?, server: CredentialFiles, clientAuthority: String?) {
+    switch configuration.identity {
+    case .files(let files, let authority): return (nil, files, authority)
+    case .throwAway(let directory, let topics):
+      let files = try CertificateMaker.makeAll(in: directory, topics: topics, at: now)
+      return (files, files.server, files.authority)
     }
   }
 

@@ -72,6 +72,14 @@ extension AppSettings {
       throw credentialNode.error(
         "names a token key, which only transport: http2 can use; add that, or name a certificate")
     }
+    try takeConnection(&reader)
+    try takeLimits(&reader)
+    try takeService(&reader)
+    try reader.finish()
+  }
+
+  /// How the app's lanes send, over either protocol.
+  private mutating func takeConnection(_ reader: inout YAMLReader) throws(ConfigurationError) {
     if let value = reader.take("command") {
       try requireBinary(value, "the frame layout of the binary protocol")
       guard let command = FrameVersion(rawValue: UInt8(try value.integer(in: 0...2))) else {
@@ -93,11 +101,19 @@ extension AppSettings {
       try requireBinary(value, "the quiet period of the binary protocol")
       settle = try Settle(value)
     }
+  }
+
+  /// How long and how fast the app sends.
+  private mutating func takeLimits(_ reader: inout YAMLReader) throws(ConfigurationError) {
     if let value = reader.take("on-unknown") { onUnknown = try value.choice(LanePolicy.OnUnknown.self) }
     if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
     if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
     if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
     if let value = reader.take("weight") { weight = try value.integer(in: Bounds.weight) }
+  }
+
+  /// What only `carillon serve` uses.
+  private mutating func takeService(_ reader: inout YAMLReader) throws(ConfigurationError) {
     if let value = reader.take("bridge") {
       var bridge = try YAMLReader(value)
       for client in try bridge.take("clients")?.list() ?? [] {
@@ -119,7 +135,6 @@ extension AppSettings {
       try queue.finish()
     }
     if let value = reader.take("feedback") { try takeFeedback(value) }
-    try reader.finish()
   }
 
   /// `{ every, service }`

@@ -4,49 +4,7 @@ internal import GRDB
 enum Schema {
   static var migrator: DatabaseMigrator {
     var migrator = DatabaseMigrator()
-    migrator.registerMigration("1: keys, intake") { database in
-      try database.execute(
-        sql: """
-          CREATE TABLE keys (
-            id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL,
-            apps TEXT NOT NULL, createdAt INTEGER NOT NULL, lastUsedAt INTEGER, revokedAt INTEGER
-          ) STRICT, WITHOUT ROWID;
-
-          CREATE TABLE runs (
-            number INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL, app TEXT NOT NULL,
-            beganAt INTEGER NOT NULL, endedAt INTEGER, UNIQUE (high, low)
-          ) STRICT;
-          CREATE INDEX runsByEnd ON runs (endedAt) WHERE endedAt IS NOT NULL;
-
-          CREATE TABLE accepted (
-            run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, first INTEGER NOT NULL,
-            last INTEGER NOT NULL, confirmation TEXT NOT NULL, PRIMARY KEY (run, first)
-          ) STRICT, WITHOUT ROWID;
-
-          CREATE TABLE notAccepted (
-            run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, line INTEGER NOT NULL,
-            state TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (run, line)
-          ) STRICT, WITHOUT ROWID;
-
-          CREATE TABLE batches (
-            high INTEGER NOT NULL, low INTEGER NOT NULL, app TEXT NOT NULL, rejectedCount INTEGER NOT NULL,
-            createdAt INTEGER NOT NULL, PRIMARY KEY (high, low)
-          ) STRICT, WITHOUT ROWID;
-          CREATE INDEX batchesByTime ON batches (createdAt);
-
-          CREATE TABLE batchParts (
-            high INTEGER NOT NULL, low INTEGER NOT NULL, part INTEGER NOT NULL, runHigh INTEGER NOT NULL,
-            runLow INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
-            PRIMARY KEY (high, low, part), FOREIGN KEY (high, low) REFERENCES batches ON DELETE CASCADE
-          ) STRICT, WITHOUT ROWID;
-
-          CREATE TABLE gone (
-            number INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, token BLOB NOT NULL, since INTEGER,
-            foundAt INTEGER NOT NULL
-          ) STRICT;
-          CREATE INDEX goneByApp ON gone (app, number);
-          """)
-    }
+    migrator.registerMigration("1: keys, intake") { try $0.execute(sql: Schema.intake) }
     migrator.registerMigration("2: devices") { try $0.execute(sql: DeviceSchema.tables) }
     migrator.registerMigration("3: apps") { try $0.execute(sql: Schema.appStates) }
     migrator.registerMigration("4: idempotency") { try $0.execute(sql: IdempotencySchema.tables) }
@@ -65,4 +23,46 @@ enum Schema {
     }
     return migrator
   }
+
+  /// Keys of the API, runs with their outcomes, batches and gone devices.
+  private static let intake = """
+    CREATE TABLE keys (
+      id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, digest BLOB NOT NULL, scopes TEXT NOT NULL,
+      apps TEXT NOT NULL, createdAt INTEGER NOT NULL, lastUsedAt INTEGER, revokedAt INTEGER
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE runs (
+      number INTEGER PRIMARY KEY, high INTEGER NOT NULL, low INTEGER NOT NULL, app TEXT NOT NULL,
+      beganAt INTEGER NOT NULL, endedAt INTEGER, UNIQUE (high, low)
+    ) STRICT;
+    CREATE INDEX runsByEnd ON runs (endedAt) WHERE endedAt IS NOT NULL;
+
+    CREATE TABLE accepted (
+      run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, first INTEGER NOT NULL,
+      last INTEGER NOT NULL, confirmation TEXT NOT NULL, PRIMARY KEY (run, first)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE notAccepted (
+      run INTEGER NOT NULL REFERENCES runs (number) ON DELETE CASCADE, line INTEGER NOT NULL,
+      state TEXT NOT NULL, detail TEXT NOT NULL, PRIMARY KEY (run, line)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE batches (
+      high INTEGER NOT NULL, low INTEGER NOT NULL, app TEXT NOT NULL, rejectedCount INTEGER NOT NULL,
+      createdAt INTEGER NOT NULL, PRIMARY KEY (high, low)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX batchesByTime ON batches (createdAt);
+
+    CREATE TABLE batchParts (
+      high INTEGER NOT NULL, low INTEGER NOT NULL, part INTEGER NOT NULL, runHigh INTEGER NOT NULL,
+      runLow INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+      PRIMARY KEY (high, low, part), FOREIGN KEY (high, low) REFERENCES batches ON DELETE CASCADE
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE gone (
+      number INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, token BLOB NOT NULL, since INTEGER,
+      foundAt INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX goneByApp ON gone (app, number);
+    """
 }
