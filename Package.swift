@@ -124,6 +124,8 @@ let package = Package(
       dependencies: [
         "Carillon", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Support",
         .product(name: "CoreMetrics", package: "swift-metrics"), nioCore, nioPosix,
+        .product(name: "Hummingbird", package: "hummingbird"), .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOEmbedded", package: "swift-nio"),
       ],
       swiftSettings: settings),
     .testTarget(

@@ -42,8 +42,8 @@ final class KeyShares: Sendable {
   }
 }
 
-/// Refuses requests of a key beyond its share. A request without a valid key is refused by its own
-/// handler.
+/// Refuses requests of a key beyond its rate or its share. A request without a valid key is refused
+/// by its own handler, because some addresses need none.
 struct KeyShareCheck: RouterMiddleware {
   typealias Context = ControlContext
 
@@ -53,7 +53,11 @@ struct KeyShareCheck: RouterMiddleware {
   func handle(
     _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
-    guard request.headers[.authorization] != nil, let caller = try? await access.caller(request, context) else {
+    guard request.headers[.authorization] != nil else { return try await next(request, context) }
+    let caller: Caller
+    do { caller = try await access.caller(request, context) } catch let problem as Problem
+      where problem.status == .unauthorized
+    {
       return try await next(request, context)
     }
     guard let place = shares.take(caller.keyID) else {
