@@ -27,6 +27,24 @@ struct MonitoringFilesTests {
     }
   }
 
+  /// Metrics that Grafana's dashboard leaves out, with the reason.
+  private static let unshown = [
+    "carillon_ready": "load balancers ask /readyz",
+    "carillon_journal_failed": "an alert says that the journal cannot be written",
+    "carillon_batch_notifications": "for measurements of a single connection",
+  ]
+
+  @Test("Grafana's dashboard shows every metric, but for those that are left out on purpose")
+  func shown() throws {
+    let text = try Self.text("ops/service/grafana.json")
+    let shown = Set(
+      text.matches(of: /carillon_[a-z_]+/).map { String($0.0.replacing(/_(bucket|sum|count)$/, with: "")) })
+    for metric in Metric.all {
+      #expect(shown.contains(metric.name) != (Self.unshown[metric.name] != nil), "\(metric.name)")
+    }
+    #expect(Set(Self.unshown.keys).isSubset(of: Metric.all.map(\.name)))
+  }
+
   @Test("the guide has every metric with its labels")
   func guide() throws {
     let rows = try Self.text("\(Self.guides)/SeeTheService.md").split(separator: "\n")
