@@ -1,6 +1,7 @@
 internal import Foundation
 internal import PushTransport
 internal import Support
+internal import Synchronization
 internal import Testing
 
 /// What `carillon serve` acknowledges does not depend on its gateway.
@@ -274,5 +275,73 @@ struct ServeIntakeTests {
     await end(service)
     let record = try await serve.site.taken(upstream)
     #expect(Set(record.compactMap(\.token)).count == count + 1)
+  }
+
+  @Test("clients whose batches a full queue refuses come back as told, and all that is acknowledged is accounted for")
+  func clientsThatComeBack() async throws {
+    let absent = try await serve.site.simulate()
+    try serve.configure(absent, apps: ["news"], settings: "queue: { bytes: 256KiB }")
+    await stop(absent)
+    let key = try await serve.key(Self.scopes)
+    let service = try await serve.start()
+    let (clientCount, batchCount, lineCount) = (4, 15, 200)
+    let client = PatientClient(serve: serve, service: service, key: key)
+    let (upstream, batches) = try await withThrowingTaskGroup(of: [String].self) { clients in
+      for number in 0..<clientCount {
+        clients.addTask {
+          let first = number * batchCount * lineCount
+          return try await client.post(first: first, batchCount: batchCount, lineCount: lineCount)
+        }
+      }
+      try await waitUntil("the queue refuses every client") { client.refusalCount >= clientCount }
+      let upstream = try await serve.site.simulate(port: absent.port)
+      return (upstream, try await clients.reduce(into: []) { $0 += $1 })
+    }
+    let total = clientCount * batchCount * lineCount
+    #expect(Set(batches).count == clientCount * batchCount)
+    var submitted = 0
+    for batch in batches { submitted += try await serve.account(of: batch, service, key: key).submitted }
+    #expect(submitted == total)
+    try await allConfirmed(batches, of: total, service, key)
+    await end(service)
+    let record = try await serve.site.taken(upstream)
+    #expect(record.count == total)
+    #expect(Set(record.compactMap(\.token)).count == total)
+  }
+}
+
+/// A client that comes back when a full queue tells it to.
+private final class PatientClient: Sendable {
+  private let serve: ServeSite
+  private let service: ServeSite.Service
+  private let key: String
+  private let refusals = Atomic<Int>(0)
+
+  init(serve: ServeSite, service: ServeSite.Service, key: String) {
+    (self.serve, self.service, self.key) = (serve, service, key)
+  }
+
+  var refusalCount: Int { refusals.load(ordering: .relaxed) }
+
+  /// - Returns: the batches that were acknowledged.
+  func post(first: Int, batchCount: Int, lineCount: Int) async throws -> [String] {
+    var taken: [String] = []
+    while taken.count < batchCount {
+      let start = first + taken.count * lineCount
+      let lines = (start..<start + lineCount).map { ServeSite.body(HTTP2Site.token($0)) }
+      let reply = try await serve.request(
+        service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"),
+        headers: ["Content-Type": "application/x-ndjson"])
+      if reply.status == 202 {
+        let batch = try reply.decoded(ServeSite.TakenBatch.self)
+        try #require(batch.accepted == lineCount, "\(reply.text)")
+        taken.append(batch.batchId)
+      } else {
+        try #require(reply.status == 429, "\(reply.text)")
+        refusals.wrappingAdd(1, ordering: .relaxed)
+        try await Task.sleep(for: .seconds(try #require(reply.retryAfter)))
+      }
+    }
+    return taken
   }
 }
