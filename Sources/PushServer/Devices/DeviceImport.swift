@@ -1,6 +1,6 @@
 internal import PushStore
 
-/// Reads the lines of an import as they arrive. Holds one line, and one portion of devices.
+/// Reads the lines of an import as they arrive. Holds one line, and one block of devices.
 struct DeviceImport {
   private enum Form {
     case unknown
@@ -14,7 +14,7 @@ struct DeviceImport {
   /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
   /// The devices to be stored next.
-  private(set) var portion: [DeviceRegistration] = []
+  private var block = DeviceBlock(place: nil)
 
   private var form = Form.unknown
   private var lines = LineSplitter(byteCountLimit: Self.lineLimit)
@@ -22,20 +22,25 @@ struct DeviceImport {
 
   /// A device with the most and the longest tags needs half of it.
   static let lineLimit = 16 << 10
-  /// The store writes this many devices in about 20 ms.
-  static let portionLimit = 500
   private static let errorLimit = 100
 
-  init(now: StoreInstant) { self.now = now }
+  init(now: StoreInstant) {
+    self.now = now
+    block = DeviceBlock(place: DeviceBlockPlace())
+  }
 
-  var isPortionFull: Bool { portion.count >= Self.portionLimit }
+  /// The block has to be stored before more is taken.
+  var isBlockFull: Bool { block.isFull }
+  /// The block has waited long enough for more lines.
+  var isBlockDue: Bool { block.isDue(now: .now) }
+  var isEmpty: Bool { block.devices.isEmpty && createdCount + updatedCount + rejectedCount == 0 }
 
-  /// Takes what has arrived, up to a full portion. Returns what is left.
+  /// Takes what has arrived, up to a full block. Returns what is left.
   ///
   /// - Throws: ``Problem`` if the first line says that this is no import.
   mutating func take(_ bytes: ArraySlice<UInt8>) throws -> ArraySlice<UInt8> {
     var rest = bytes
-    while !isPortionFull, let (line, number) = lines.next(&rest) { try add(line, number) }
+    while !isBlockFull, let (line, number) = lines.next(&rest) { try add(line, number) }
     return rest
   }
 
@@ -44,15 +49,27 @@ struct DeviceImport {
     if let (line, number) = lines.finish() { try add(line, number) }
   }
 
-  /// The portion is stored.
-  mutating func stored(_ results: [RegisteredDevice]) {
-    for result in results {
-      switch result {
-      case .created: createdCount += 1
-      case .updated: updatedCount += 1
+  /// The devices to be stored now.
+  mutating func takeBlock() -> DeviceBlock { exchange(&block, with: DeviceBlock(place: DeviceBlockPlace())) }
+
+  mutating func stored(_ counts: StoredCounts) {
+    createdCount += counts.created
+    updatedCount += counts.updated
+  }
+
+  /// What became of a block's devices.
+  struct StoredCounts: Sendable {
+    var created = 0
+    var updated = 0
+
+    mutating func add(_ results: [RegisteredDevice]) {
+      for result in results {
+        switch result {
+        case .created: created += 1
+        case .updated: updated += 1
+        }
       }
     }
-    portion.removeAll(keepingCapacity: true)
   }
 
   private mutating func add(_ line: ArraySlice<UInt8>?, _ number: Int) throws {
@@ -63,9 +80,9 @@ struct DeviceImport {
       case .unknown where first == UInt8(ascii: "{"):
         form = .objects
         fallthrough
-      case .objects: portion.append(try DeviceRequest.registration(line: line, now: now))
+      case .objects: block.add(try DeviceRequest.registration(line: line, now: now), byteCount: line.count)
       case .unknown: form = .table(try DeviceTable(header: line))
-      case .table(let table): portion.append(try table.registration(line: line, now: now))
+      case .table(let table): block.add(try table.registration(line: line, now: now), byteCount: line.count)
       }
     } catch let problem as Problem {
       if case .unknown = form { throw problem }

@@ -18,14 +18,16 @@ struct DeviceRequest {
   ) throws -> DeviceRegistration {
     var reader = DeviceFields(body.isEmpty ? [] : try members(body), known: fields)
     try reader.check()
-    return try reader.registration(token: token, now: now)
+    return try reader.registration(token: token, id: .make(at: now), now: now)
   }
 
+  /// The device has no id yet, see ``DeviceBlock/prepare(now:)``.
+  ///
   /// - Throws: ``Problem`` naming the field that is wrong.
   static func registration(line: ArraySlice<UInt8>, now: StoreInstant) throws -> DeviceRegistration {
     var reader = DeviceFields(try members(line), known: lineFields)
     try reader.check()
-    return try reader.registration(token: nil, now: now)
+    return try reader.registration(token: nil, id: DeviceBlock.noID, now: now)
   }
 
   private static func members(_ body: ArraySlice<UInt8>) throws -> [JSONMember] {
@@ -58,12 +60,14 @@ struct DeviceFields {
     }
   }
 
-  func registration(token: Carillon.DeviceToken?, now: StoreInstant) throws -> DeviceRegistration {
+  func registration(
+    token: Carillon.DeviceToken?, id: StoredUUID, now: StoreInstant
+  ) throws -> DeviceRegistration {
     guard let token = try token ?? self.token("token") else {
       throw Problem.malformed("The device's token is missing.", pointer: "/token")
     }
     var registration = DeviceRegistration(
-      token: token.bytes, replacedToken: try self.token("replacesToken")?.bytes, newID: .make(at: now),
+      token: token.bytes, replacedToken: try self.token("replacesToken")?.bytes, newID: id,
       registeredAt: now)
     if let value = values["language"] {
       registration.language = .set(

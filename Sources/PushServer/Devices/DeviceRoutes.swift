@@ -60,29 +60,15 @@ struct DeviceRoutes: Sendable {
     }
   }
 
-  /// The body is read at the pace of the store, and never held as a whole.
   private func postImport(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices)
     try request.bodyType([.lines, .csv])
-    var devices = DeviceImport(now: .now)
-    do {
-      for try await part in request.body {
-        var rest = Array(part.readableBytesView)[...]
-        while !rest.isEmpty {
-          rest = try devices.take(rest)
-          if devices.isPortionFull { try await storePortion(of: &devices, app.id) }
-        }
-      }
-      try devices.finish()
-      try await storePortion(of: &devices, app.id)
-      guard devices.createdCount + devices.updatedCount + devices.rejectedCount > 0 else {
-        throw Problem.malformed("The body has no device.")
-      }
-    } catch {
+    let (devices, error) = await takeImport(request.body, app.id)
+    if let error {
       var problem = Problem(describing: error)
       let count = devices.createdCount + devices.updatedCount
       if count > 0 {
-        problem.detail += " The first \(count) devices are stored."
+        problem.detail += " \(count) of its devices are stored."
         problem.action = problem.action ?? "Import the file again: devices that are there already are updated."
       }
       throw problem
@@ -98,9 +84,66 @@ struct DeviceRoutes: Sendable {
     }
   }
 
-  private func storePortion(of devices: inout DeviceImport, _ app: String) async throws {
-    guard !devices.portion.isEmpty else { return }
-    devices.stored(try await store.importDevices(devices.portion, app: app))
+  /// Reads the body at the pace of the store, and never holds it as a whole: while a block is
+  /// stored, the next one is read.
+  ///
+  /// - Returns: what was done, and why it is not all.
+  private func takeImport(_ body: RequestBody, _ app: String) async -> (devices: DeviceImport, error: (any Error)?) {
+    await withTaskGroup(of: StoredBlock.self) { writing in
+      var devices = DeviceImport(now: .now)
+      do {
+        for try await part in body {
+          var rest = Array(part.readableBytesView)[...]
+          while !rest.isEmpty {
+            rest = try devices.take(rest)
+            if devices.isBlockFull || devices.isBlockDue { try await store(&devices, app, &writing) }
+          }
+        }
+        try devices.finish()
+        guard !devices.isEmpty else { throw Problem.malformed("The body has no device.") }
+        try await store(&devices, app, &writing)
+        try await isStored(&devices, &writing)
+        return (devices, nil)
+      } catch {
+        // What is being stored counts as well.
+        if let block = await writing.next() { devices.stored(block.counts) }
+        return (devices, error)
+      }
+    }
+  }
+
+  private struct StoredBlock {
+    var counts = DeviceImport.StoredCounts()
+    var error: (any Error)?
+  }
+
+  private func store(
+    _ devices: inout DeviceImport, _ app: String, _ writing: inout TaskGroup<StoredBlock>
+  ) async throws {
+    try await isStored(&devices, &writing)
+    let block = devices.takeBlock()
+    writing.addTask { await store(block, app) }
+  }
+
+  private func isStored(_ devices: inout DeviceImport, _ writing: inout TaskGroup<StoredBlock>) async throws {
+    guard let block = await writing.next() else { return }
+    devices.stored(block.counts)
+    if let error = block.error { throw error }
+  }
+
+  /// In portions, between which others write.
+  private func store(_ block: DeviceBlock, _ app: String) async -> StoredBlock {
+    var (block, stored) = (block, StoredBlock())
+    block.prepare(now: .now)
+    do throws(StoreError) {
+      for start in stride(from: 0, to: block.devices.count, by: DeviceBlock.portionLimit) {
+        let end = min(start + DeviceBlock.portionLimit, block.devices.count)
+        stored.counts.add(try await store.importDevices(Array(block.devices[start..<end]), app: app))
+      }
+    } catch {
+      stored.error = error
+    }
+    return stored
   }
 
   private func token(_ context: ControlContext) throws -> Carillon.DeviceToken {

@@ -35,7 +35,7 @@ struct DeviceTable {
     }
     var reader = DeviceFields(members, known: DeviceRequest.lineFields)
     try reader.check()
-    return try reader.registration(token: nil, now: now)
+    return try reader.registration(token: nil, id: DeviceBlock.noID, now: now)
   }
 
   /// A field may be quoted, with each quotation mark in it doubled. None spans lines.

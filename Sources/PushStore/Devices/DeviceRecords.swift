@@ -2,8 +2,8 @@
 package protocol DeviceRecords: Sendable {
   /// Registers one device. Concurrent calls share a commit.
   func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice
-  /// Registers devices, in this order: all, or none. At most a few hundred at a time, because
-  /// others wait for that long to write.
+  /// Registers devices, in this order: all, or none. About a thousand at a time, because others
+  /// wait for that long to write. Tokens in their order are much faster.
   func importDevices(
     _ devices: [DeviceRegistration], app: String
   ) async throws(StoreError) -> [RegisteredDevice]

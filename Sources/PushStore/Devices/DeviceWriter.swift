@@ -11,11 +11,19 @@ struct DeviceWriter {
   private var tagNumbers: [String: Int64] = [:]
   /// By number of the tag: devices added less devices removed.
   private var countChanges: [Int64: Int] = [:]
+  /// By number of the tag: devices that have it and are not in its index yet.
+  private var taggedDevices: [Int64: [Int64]] = [:]
+  /// Whether any device of the app was ever gone.
+  private let hasGoneDevices: Bool
+  /// An import has mostly new devices, or mostly known ones.
+  private var wasKnown = false
 
   init(_ database: Database, app: String) throws {
     self.database = database
     self.app = app
     appNumber = try DeviceNames.make(app, database)
+    let gone = try database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM gone WHERE app = ?)")
+    hasGoneDevices = try Bool.fetchOne(gone, arguments: [app]) ?? true
   }
 
   private struct Found {
@@ -27,12 +35,19 @@ struct DeviceWriter {
   }
 
   mutating func register(_ device: DeviceRegistration) throws -> RegisteredDevice {
+    if !wasKnown, device.replacedToken == nil, let id = try insert(device, goneAt: newestGone(device.token)) {
+      return .created(id)
+    }
     let present = try find(device.token)
+    wasKnown = present != nil
     var replaced: Found?
     if let token = device.replacedToken, token != device.token { replaced = try find(token) }
     // The gone-since time belongs to the token, so it moves with it.
     let goneAt = try present.map(\.goneAt) ?? newestGone(device.token)
-    guard let kept = replaced ?? present else { return .created(try insert(device, goneAt: goneAt)) }
+    guard let kept = replaced ?? present else {
+      guard let id = try insert(device, goneAt: goneAt) else { throw DatabaseError(resultCode: .SQLITE_CONSTRAINT) }
+      return .created(id)
+    }
     if let present, replaced != nil { try delete(present) }
     try update(kept, device, goneAt: goneAt, registeredAt: max(kept.registeredAt, present?.registeredAt ?? 0))
     return .updated(kept.id)
@@ -44,8 +59,9 @@ struct DeviceWriter {
     return true
   }
 
-  /// To be called once, at the end: writes how many devices each tag has.
-  func finish() throws {
+  /// To be called once, at the end: writes which devices each tag has, and how many.
+  mutating func finish() throws {
+    try indexTags()
     let statement = try database.cachedStatement(
       sql: "UPDATE deviceTagNames SET deviceCount = deviceCount + ? WHERE number = ?")
     let forget = try database.cachedStatement(sql: "DELETE FROM deviceTagNames WHERE number = ? AND deviceCount = 0")
@@ -67,23 +83,26 @@ struct DeviceWriter {
   }
 
   private func newestGone(_ token: [UInt8]) throws -> Int64? {
+    guard hasGoneDevices else { return nil }
     let statement = try database.cachedStatement(
       sql: "SELECT max(coalesce(since, foundAt)) FROM gone WHERE app = ? AND token = ?")
     return try Int64.fetchOne(statement, arguments: [app, Data(token)])
   }
 
-  private mutating func insert(_ device: DeviceRegistration, goneAt: Int64?) throws -> StoredUUID {
+  /// - Returns: nil if a device has the token already.
+  private mutating func insert(_ device: DeviceRegistration, goneAt: Int64?) throws -> StoredUUID? {
     var tags: Set<String> = []
     if case .set(let value) = device.tags { tags = value }
     let statement = try database.cachedStatement(
       sql: """
         INSERT INTO devices (app, high, low, token, language, timeZone, tags, createdAt, registeredAt, goneAt)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9) ON CONFLICT (app, token) DO NOTHING
         """)
     try statement.execute(arguments: [
       appNumber, device.newID.high.stored, device.newID.low.stored, Data(device.token), try number(device.language),
       try number(device.timeZone), DeviceTags.text(tags), device.registeredAt.milliseconds, goneAt,
     ])
+    guard database.changesCount == 1 else { return nil }
     let key = database.lastInsertedRowID
     try changeTags(of: key, from: [], to: tags)
     return device.newID
@@ -113,18 +132,31 @@ struct DeviceWriter {
   }
 
   private mutating func changeTags(of key: Int64, from old: Set<String>, to new: Set<String>) throws {
-    let add = try database.cachedStatement(sql: "INSERT INTO deviceTags (tag, device) VALUES (?, ?)")
     for tag in new.subtracting(old) {
       let number = try tagNumber(tag)
-      try add.execute(arguments: [number, key])
+      taggedDevices[number, default: []].append(key)
       countChanges[number, default: 0] += 1
     }
+    guard !old.isSubset(of: new) else { return }
+    // A device may lose what this transaction has given it.
+    try indexTags()
     let remove = try database.cachedStatement(sql: "DELETE FROM deviceTags WHERE tag = ? AND device = ?")
     for tag in old.subtracting(new) {
       let number = try tagNumber(tag)
       try remove.execute(arguments: [number, key])
       countChanges[number, default: 0] -= 1
     }
+  }
+
+  /// One statement for each tag, however many devices have it.
+  private mutating func indexTags() throws {
+    guard !taggedDevices.isEmpty else { return }
+    let add = try database.cachedStatement(
+      sql: "INSERT INTO deviceTags (tag, device) SELECT ?, value FROM json_each(?)")
+    for (tag, devices) in taggedDevices.sorted(by: { $0.key < $1.key }) {
+      try add.execute(arguments: [tag, "\(devices)"])
+    }
+    taggedDevices = [:]
   }
 
   // MARK: Names
