@@ -165,6 +165,20 @@ struct OutageTests {
     _ = await down.simulator.ending()
   }
 
+  @Test("when all that one connection gets is 503, another one delivers")
+  func oneSickMachine() async throws {
+    let count = 300
+    try writeTokens(count)
+    let rules = "http2: { bursts: { every: 100000, length: 99900, connections: 1 } }"
+    let service = try await simulate(rules, record: "record.jsonl")
+    try configure("http2", port: try #require(service.ports["http2"]), file: "carillon.yaml")
+    let sent = try await send(arguments + ["--connections", "1"])
+    let account = try #require(SentAccount(sent)?.apps["news"], "\(sent)")
+    #expect(sent.status == 0, "\(sent)")
+    #expect(account.acceptedTotal == count, "\(sent)")
+    #expect(try await acceptedTokenCount(service) == count)
+  }
+
   @Test("while it waits, the log has the cause and the time of the next try; an interrupt ends the wait")
   func waiting() async throws {
     try writeTokens(100)

@@ -61,7 +61,7 @@ extension RequestMachine {
       search?.fruitlessCount = 0
     } else if wasSearching, lostCount > 0, let count = search?.fruitlessCount, count < Self.fruitlessSearchLimit {
       search?.fruitlessCount = count + 1
-    } else if !connection.endedIdle {
+    } else if !connection.endedIdle, !connection.isToBeReplaced {
       delay = backoff.failed()
       if connection.sentCount > 0, search == nil { isOnTrial = true }
     }

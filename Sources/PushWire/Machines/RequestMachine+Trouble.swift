@@ -1,8 +1,9 @@
 // The machine's behaviour while the service puts notifications off or gives no answers.
 //
 // An outage concerns the app, not a notification. It begins after ten answers in a row that are not
-// final. Then the lane sends single requests, with back-off, until one of them gets a final answer.
-// How long an app keeps trying is decided by ``ProgressWatchdog``.
+// final. Then the lane sends single requests, with back-off, until one of them gets a final answer,
+// and after some of them on another connection. How long an app keeps trying is decided by
+// ``ProgressWatchdog``.
 
 extension RequestMachine {
   /// What keeps the lane from progress.
@@ -54,6 +55,8 @@ extension RequestMachine {
     if var outage {
       if RequestsInFlight.serial(of: tag) >= outage.firstSerial {
         outage.failures += 1
+        connection.failedTrialCount += 1
+        if connection.isToBeReplaced { goingAway() }
         outage.firstSerial = inFlight.nextSerial
         outage.retryAt = now + jitter.apply(to: requests.backoff.delay(outage.failures))
       }
@@ -125,6 +128,11 @@ extension RequestMachine {
   }
 
   var attempts: UInt16 { UInt16(clamping: policy.attempts) }
+}
+
+extension RequestMachine.Connection {
+  /// Behind the gateway's address, the next connection may reach another machine, which is well.
+  var isToBeReplaced: Bool { failedTrialCount >= 3 }
 }
 
 extension RequestEntry {

@@ -98,6 +98,8 @@ package struct RequestMachine: ~Copyable {
     var activeAt = Instant.start
     /// The most requests until there is an answer.
     var trialCount: Int?
+    /// How many single requests during an outage have failed on it.
+    var failedTrialCount = 0
     var sentCount = 0
     var refusedCount = 0
     var ping: (number: UInt64, sentAt: Instant)?

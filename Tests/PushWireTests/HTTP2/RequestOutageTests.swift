@@ -19,14 +19,10 @@ internal import Testing
     for position in lane.openPositions { lane.answer(position, verdict, outcome: Self.refused) }
     var pauses: [Duration] = []
     for _ in 0..<15 {
-      var start = lane.input.now
-      while lane.openPositions.isEmpty {
-        guard case .wait(let until?) = lane.pump() else { return #expect(Bool(false), "it waits") }
-        if lane.openPositions.isEmpty { lane.input.now = until }
-      }
+      let start = lane.input.now
+      lane.passToNextRequest()
       pauses.append(lane.input.now.since(start))
       #expect(lane.openPositions.count == 1)
-      start = lane.input.now
       lane.answer(lane.openPositions[0], verdict, outcome: Self.refused)
     }
     #expect(lane.outcomes.isEmpty)
@@ -58,6 +54,32 @@ internal import Testing
     lane.pump()
     #expect(lane.settled == 20)
     #expect(lane.outcomes.values.allSatisfy { $0 == .accepted(.confirmed) })
+  }
+
+  @Test("a connection on which three single requests failed is replaced: other peers may be well")
+  func replacement() {
+    let lane = RequestDriver(streamLimit: 20)
+    lane.publish(20)
+    lane.connect()
+    lane.pump()
+    lane.answerAll(.backsOff, outcome: Self.refused)
+    for _ in 0..<3 {
+      #expect(lane.pump() != .leave)
+      lane.passToNextRequest()
+      lane.answerAll(.backsOff, outcome: Self.refused)
+    }
+    #expect(lane.pump() == .leave)
+    lane.close(.byUs)
+    let start = lane.input.now
+    lane.connect()
+    #expect(lane.openPositions.isEmpty)
+    lane.passToNextRequest()
+    // The pauses go on growing.
+    #expect(lane.input.now.since(start) >= .seconds(4))
+    #expect(lane.openPositions.count == 1)
+    lane.answerAll()
+    lane.pump()
+    #expect(lane.openPositions.count == 19)
   }
 
   @Test("Retry-After holds the whole lane, up to its limit", arguments: [(UInt32(100), 100), (90_000, 300)])
@@ -120,7 +142,10 @@ internal import Testing
       #expect(lane.openPositions.count == (round == 0 ? 16 : 1))
       lane.forgetAll()
       lane.pass(.seconds(30))
-      lane.pump()
+      if lane.pump() == .leave {
+        lane.close(.byUs)
+        lane.connect()
+      }
       #expect(lane.trouble?.cause == .noAnswer)
       lane.passToNextRequest()
     }

@@ -169,11 +169,17 @@ final class RequestDriver {
     for position in openPositions { answer(position, verdict, outcome: outcome, retryAfter: retryAfter) }
   }
 
-  /// Advances the time until a request is in flight.
+  /// Advances the time until a request is in flight, and replaces connections that the machine
+  /// leaves.
   func passToNextRequest() {
     for _ in 0..<1_000 {
-      guard case .wait(let until) = pump(), openPositions.isEmpty, let until else { return }
-      input.now = until
+      switch pump() {
+      case .leave:
+        close(.byUs)
+        connect()
+      case .wait(let until?) where openPositions.isEmpty: input.now = until
+      default: return
+      }
     }
     Issue.record("there is no next request")
   }
