@@ -6,11 +6,11 @@ internal import Testing
 /// Connections to the bridge that write given bytes and report what they read.
 struct BridgeRawClient {
   /// Arguments: port, authorities, certificate (empty: none), key, how many connections, whether
-  /// they close their side, and the bytes of each in hexadecimal digits. Prints "open" when every
-  /// connection has been tried, and at the end of all of them one JSON list.
+  /// they close their side, the bytes of each in hexadecimal digits, and how often. Prints "open"
+  /// when every connection has been tried, and at the end of all of them one JSON list.
   private static let script = """
     import json, socket, ssl, sys
-    port, ca, cert, key, count, closes, text = sys.argv[1:8]
+    port, ca, cert, key, count, closes, text, times = sys.argv[1:9]
     context = ssl.create_default_context(cafile=ca)
     if cert:
         context.load_cert_chain(cert, key)
@@ -23,7 +23,7 @@ struct BridgeRawClient {
             tls = context.wrap_socket(plain, server_hostname="localhost")
             entry["handshake"] = True
             entry["serial"] = tls.getpeercert()["serialNumber"]
-            tls.sendall(bytes.fromhex(text))
+            tls.sendall(bytes.fromhex(text) * int(times))
             if closes == "true":
                 socket.socket.shutdown(tls, socket.SHUT_WR)
             open_ones.append((entry, tls))
@@ -66,16 +66,17 @@ struct BridgeRawClient {
   /// - Parameters:
   ///   - identity: nil: that of the site's app.
   ///   - closes: whether each closes its side behind the bytes.
+  ///   - times: how often each writes the bytes.
   init(
     _ bridge: BridgeSite, port: Int, bytes: [UInt8], count: Int = 1, as identity: CredentialFiles? = nil,
-    closes: Bool = false
+    closes: Bool = false, times: Int = 1
   ) throws {
     let files = try identity ?? #require(bridge.clients.apps[HTTP2Site.topic])
     try bridge.site.place.write(Self.script, to: "raw.py")
     process = try ChildProcess(
       [
         "raw.py", "\(port)", bridge.site.certificates.files.authority, files.certificate, files.key ?? "",
-        "\(count)", "\(closes)", Self.hexadecimal(bytes),
+        "\(count)", "\(closes)", Self.hexadecimal(bytes), "\(times)",
       ], program: "python3", directory: bridge.site.place.url)
   }
 

@@ -25,6 +25,32 @@ struct BridgeTests {
 
   private static func isBad(_ number: Int, every: Int) -> Bool { number % every == every / 2 }
 
+  private struct App: Decodable {
+    struct Connections: Decodable { let open: Int }
+    let connections: Connections
+  }
+
+  @Test("a client that has to wait for answers gets more connections to its upstream")
+  func growth() async throws {
+    let bridge = try BridgeSite()
+    let upstream = try await bridge.site.simulate(rules: "http2: { stream-limit: 50, delay: { fixed: 20ms } }")
+    try bridge.configure(upstream)
+    let service = try await bridge.start()
+    let key = try await bridge.serve.key()
+    // More than may be without an answer.
+    let client = try BridgeRawClient(
+      bridge, port: service.bridge, bytes: BridgeRawClient.frame(1, 1), times: 100_000)
+    var open = 0
+    try await waitUntil("there are more connections") {
+      open = try await bridge.serve.request(service.api, "/v1/apps/news", key: key).decoded(App.self).connections.open
+      return open > 2 || client.process.hasEnded
+    }
+    #expect(open > 2)
+    service.process.send(SIGTERM)
+    #expect(try await client.connection().answer == "080a00000001")
+    _ = await service.process.ending()
+  }
+
   // With the second, reading pauses before a bad one is found.
   @Test(
     "a client that resends: each good one arrives once, each bad one is reported once, 410s are feedback",

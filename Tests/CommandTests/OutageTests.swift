@@ -171,8 +171,9 @@ struct OutageTests {
     try writeTokens(count)
     let rules = "http2: { bursts: { every: 100000, length: 99900, connections: 1 } }"
     let service = try await simulate(rules, record: "record.jsonl")
-    try configure("http2", port: try #require(service.ports["http2"]), file: "carillon.yaml")
-    let sent = try await send(arguments + ["--connections", "1"])
+    try configure(
+      "http2", port: try #require(service.ports["http2"]), more: "connections: { max: 1 }", file: "carillon.yaml")
+    let sent = try await send(arguments)
     let account = try #require(SentAccount(sent)?.apps["news"], "\(sent)")
     #expect(sent.status == 0, "\(sent)")
     #expect(account.acceptedTotal == count, "\(sent)")

@@ -28,6 +28,22 @@ extension PushApp {
   }
 }
 
+/// The wait of a caller that bounds how many of its notifications have no outcome. The app learns of
+/// it, to open more connections if its present ones are behind.
+package struct ProducerWait {
+  private let app: App
+
+  /// Begins the wait. Nil: the app is not running.
+  package init?(for app: PushApp) {
+    guard let runtime = app.entry.runtime else { return nil }
+    self.app = runtime.app
+    self.app.producerWaits()
+  }
+
+  /// To be called once.
+  package func end() { app.producerContinues() }
+}
+
 extension Deployment {
   /// For each run that an earlier process left unfinished, the last line that the journal has of
   /// it. Only before ``resumeIntake()``.

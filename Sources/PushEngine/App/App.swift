@@ -85,6 +85,13 @@ package actor App {
   /// Why the app cannot send; nil if it can.
   package nonisolated var failure: String? { shared.campaigns.failure }
 
+  /// A producer waits for outcomes, because it bounds how many of its notifications have none. If
+  /// the lanes are behind, the app opens more connections. To be balanced by
+  /// ``producerContinues()``.
+  package nonisolated func producerWaits() { shared.scheduler.producerWaits() }
+
+  package nonisolated func producerContinues() { shared.scheduler.producerContinues() }
+
   // MARK: Holding
 
   /// Lets nothing new be sent until ``resume()``. What is in flight gets its outcome, then the
@@ -160,7 +167,8 @@ package actor App {
     case .opened(let isFirst):
       events?(.connected)
       pool.opened(isFirst: isFirst, now: home.now)
-      if isFirst, shared.growth.surplus(now: home.now) > 0 { considerGrowth() }
+      // A reader that waits asks again when it is woken. Others do not.
+      if isFirst, shared.scheduler.isHoldingProducers || shared.growth.surplus(now: home.now) > 0 { considerGrowth() }
     case .troubled(let instant):
       watchTrouble(at: instant)
     case .ended(let ending, let cause):

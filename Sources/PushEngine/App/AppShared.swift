@@ -172,5 +172,7 @@ final class AppShared: Sendable {
   }
 
   /// Whether another lane would help.
-  func isShort(now: Instant) -> Bool { scheduler.isWaitedFor || growth.surplus(now: now) > 0 }
+  func isShort(now: Instant) -> Bool {
+    scheduler.isWaitedFor || scheduler.isHoldingProducers || growth.surplus(now: now) > 0
+  }
 }

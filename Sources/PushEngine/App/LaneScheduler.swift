@@ -43,6 +43,7 @@ final class LaneScheduler: Sendable {
 
   private let state = Mutex(State())
   private let waiterCount = Atomic<Int>(0)
+  private let waitingProducerCount = Atomic<Int>(0)
   /// Requests another lane from the app.
   private let starved: @Sendable () -> Void
 
@@ -164,6 +165,23 @@ final class LaneScheduler: Sendable {
     let isEnough =
       ring.freeBlockCount >= ring.blockCountLimit / 8 && backlog.backlog(of: ring) <= backlog.blockCount / 2
     if isEnough { resumeWaiters() }
+  }
+
+  // MARK: Producers
+
+  /// A producer with a bound of its own on what has no outcome waits, until
+  /// ``producerContinues()``.
+  func producerWaits() {
+    waitingProducerCount.add(1, ordering: .relaxed)
+    if isHoldingProducers { starved() }
+  }
+
+  func producerContinues() { waitingProducerCount.subtract(1, ordering: .relaxed) }
+
+  /// A producer waits, and every lane has more than it can send at once. Such a producer never
+  /// fills a lane's backlog, so no reader waits for room, and yet more lanes would help.
+  var isHoldingProducers: Bool {
+    waitingProducerCount.load(ordering: .relaxed) > 0 && lanes.allSatisfy { $0.backlog.backlog(of: $0.ring) > 0 }
   }
 
   /// Whether a reader waits for room.

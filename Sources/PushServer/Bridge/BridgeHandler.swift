@@ -23,6 +23,8 @@ final class BridgeHandler: ChannelInboundHandler {
   private var isHandshaking = true
   private var peerHasClosed = false
   private var isReading = true
+  /// While the client has to wait because too many of its frames have no answer.
+  private var producerWait: ProducerWait?
   private var timer: (at: Instant, scheduled: Scheduled<Void>)?
   private var countedFrames: UInt64 = 0
 
@@ -173,6 +175,7 @@ final class BridgeHandler: ChannelInboundHandler {
 
   private func conclude(from frame: UInt64?) {
     hasConcluded = true
+    endProducerWait()
     guard let client = arrivals?.client else { return }
     let now = now
     let frames = arrivals?.trail.frames(from: frame ?? 0, now: now) ?? []
@@ -215,7 +218,17 @@ final class BridgeHandler: ChannelInboundHandler {
     guard reads != isReading else { return }
     isReading = reads
     session.setReading(reads, now: now)
+    if reads {
+      endProducerWait()
+    } else if session.takesFrames, let client = arrivals?.client {
+      producerWait = ProducerWait(for: client.push)
+    }
     context.triggerUserOutboundEvent(reads ? ReadingEvent.resume : .pause, promise: nil)
+  }
+
+  private func endProducerWait() {
+    producerWait?.end()
+    producerWait = nil
   }
 
   /// A timer that is earlier than needed does no harm.
