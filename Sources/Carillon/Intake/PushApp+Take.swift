@@ -28,8 +28,8 @@ extension PushApp {
   }
 }
 
-/// The wait of a caller that bounds how many of its notifications have no outcome. The app learns of
-/// it, to open more connections if its present ones are behind.
+/// The wait of a caller that bounds how many of its notifications have no outcome. The app learns
+/// of it, to open more connections if its present ones are behind.
 package struct ProducerWait {
   private let app: App
 

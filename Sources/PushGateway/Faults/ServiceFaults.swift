@@ -19,7 +19,7 @@ package import PushWire
 ///     - { prefixes: [dead], reason: BadDeviceToken }
 ///     - { tokens: [<hex>], reason: Unregistered, timestamp: 1700000000000 }
 ///     - { every: 100, reason: TooManyRequests, times: 2 }   # each token at most twice
-///   # The last 50 of each 1000 requests of a connection; with connections: 2 only on the first two.
+///   # The last 50 of each 1000 requests of a connection; connections: 2 = only on the first two.
 ///   bursts: { every: 1000, length: 50, reason: ServiceUnavailable }
 ///   no-answer: { every: 100, taken: true }          # accepted or not; the stream stays open
 ///   reset: { every: 50, code: 7, taken: false }     # RST_STREAM; 7 = REFUSED_STREAM

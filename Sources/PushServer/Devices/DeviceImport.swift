@@ -15,6 +15,8 @@ struct DeviceImport {
   private(set) var errors: [(line: Int, detail: String)] = []
   /// The devices to be stored next.
   private var block = DeviceBlock(place: nil)
+  /// What became of their devices may not be known yet.
+  private var hasGivenBlocks = false
 
   private var form = Form.unknown
   private var lines = LineSplitter(byteCountLimit: Self.lineLimit)
@@ -33,7 +35,7 @@ struct DeviceImport {
   var isBlockFull: Bool { block.isFull }
   /// The block has waited long enough for more lines.
   var isBlockDue: Bool { block.isDue(now: .now) }
-  var isEmpty: Bool { block.devices.isEmpty && createdCount + updatedCount + rejectedCount == 0 }
+  var isEmpty: Bool { block.devices.isEmpty && !hasGivenBlocks && rejectedCount == 0 }
 
   /// Takes what has arrived, up to a full block. Returns what is left.
   ///
@@ -50,7 +52,10 @@ struct DeviceImport {
   }
 
   /// The devices to be stored now.
-  mutating func takeBlock() -> DeviceBlock { exchange(&block, with: DeviceBlock(place: DeviceBlockPlace())) }
+  mutating func takeBlock() -> DeviceBlock {
+    hasGivenBlocks = true
+    return exchange(&block, with: DeviceBlock(place: DeviceBlockPlace()))
+  }
 
   mutating func stored(_ counts: StoredCounts) {
     createdCount += counts.created
