@@ -29,8 +29,10 @@ extension RingRecord {
     package static let byteCountLimit =
       identifierByteCount + expirationByteCount + collapseIdentifierByteCountLimitBesideExpiration
 
-    /// The code of an expiration without a collapse identifier.
-    private static let expirationCode = collapseIdentifierByteCountLimit + 1
+    /// The code of an expiration without a collapse identifier: one more than the longest of those.
+    /// A number, because a constant of another module is initialised at its first use, and each
+    /// later use checks that: 20 instructions a notification.
+    private static let expirationCode = 65
 
     package static func code(
       hasIdentifier: Bool, hasExpiration: Bool = false, collapseIdentifierByteCount count: Int

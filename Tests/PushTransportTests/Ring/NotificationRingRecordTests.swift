@@ -91,6 +91,22 @@ struct NotificationRingRecordTests {
     }
   }
 
+  @Test("a collapse identifier of every length has a code of its own beside the one of an expiration")
+  func codes() {
+    typealias Headers = RingRecord.OwnHeaders
+    var codes: Set<UInt8> = []
+    for length in 0...Headers.collapseIdentifierByteCountLimit {
+      let code = Headers.code(hasIdentifier: false, collapseIdentifierByteCount: length)
+      #expect(Headers.byteCount(code) == length)
+      #expect(codes.insert(code).inserted)
+    }
+    for length in 0...Headers.collapseIdentifierByteCountLimitBesideExpiration {
+      let code = Headers.code(hasIdentifier: false, hasExpiration: true, collapseIdentifierByteCount: length)
+      #expect(Headers.byteCount(code) == length + Headers.expirationByteCount)
+      #expect(codes.insert(code).inserted)
+    }
+  }
+
   @Test("own headers give back what was written, with any of the three, up to the longest")
   func everyOwnHeader() {
     for identifier in [nil, APNSIdentifier(high: 1, low: .max)] {
