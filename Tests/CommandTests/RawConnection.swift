@@ -11,7 +11,7 @@ final class RawConnection: Sendable {
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = in_port_t(port).bigEndian
     address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    var timeout = timeval(tv_sec: 60, tv_usec: 0)
+    var timeout = timeval(tv_sec: 600, tv_usec: 0)
     for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
       _ = unsafe setsockopt(descriptor, SOL_SOCKET, option, &timeout, socklen_t(MemoryLayout<timeval>.size))
     }
@@ -51,7 +51,7 @@ final class RawConnection: Sendable {
           if let text, String(decoding: all, as: UTF8.self).contains(text) { break }
           let count = unsafe recv(descriptor, &block, text == nil ? block.count : 1, 0)
           guard count > 0 else {
-            if count < 0, errno == EAGAIN { all += Array("[nothing came for 60 s]".utf8) }
+            if count < 0, errno == EAGAIN { all += Array("[nothing came for 10 minutes]".utf8) }
             break
           }
           all += block[..<count]
