@@ -121,6 +121,27 @@ internal import Testing
     #expect(loop.run(limit: .seconds(20), stepLimit: 1_000_000) { app.shared.scheduler.lanes.count == 3 } == .done)
   }
 
+  @Test(
+    "a producer that waits for outcomes makes the pool grow, though no lane's backlog is full",
+    arguments: [false, true])
+  func growsForProducers(isWaiting: Bool) throws {
+    var scenario = Self.slowScenario
+    scenario.configuration.policy.ringBlockCount = 4_096
+    let loop = SimulatedLoop(seed: 2)
+    let gateway = ScenarioGateway(scenario)
+    let dialer = SimulatedDialer(loop: loop, service: gateway.service, faults: scenario.network, seed: 3)
+    let app = App(configuration: scenario.configuration, dialer: dialer, loops: [loop], seed: 4, budget: RingBudget())
+    var (largest, waits) = (0, false)
+    try send(Array(scenario.tokens.prefix(300)), through: app, on: loop) { _ in
+      let lanes = app.shared.scheduler.lanes
+      largest = max(largest, lanes.count)
+      guard isWaiting, !waits, lanes.contains(where: { $0.ring.published > 0 }) else { return }
+      waits = true
+      app.producerWaits()
+    }
+    #expect((largest > 1) == isWaiting)
+  }
+
   @Test("the pool does not grow while the service answers 5xx or 429 among other responses", arguments: [false, true])
   func staysDuringPutOffs(isTooMany: Bool) throws {
     var scenario = Self.slowScenario

@@ -431,7 +431,7 @@ internal import PushWire
     unsafe (chunk.entries + chunk.count).initialize(to: entry)
     chunk.count += 1
     chunk.readyCount += kind == .ready ? 1 : 0
-    // The call to the other module costs 46 instructions, and few lines have headers.
+    // Few lines have headers, and a call to another module for each would cost more than the check.
     chunk.tokenEnd += textCount + (headersCode == 0 ? 0 : RingRecord.OwnHeaders.byteCount(headersCode))
     chunk.payloadEnd += payloadCount
   }

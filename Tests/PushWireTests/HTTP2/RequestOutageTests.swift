@@ -34,13 +34,19 @@ internal import Testing
     #expect(lane.trouble?.nextTryAt != nil)
   }
 
-  @Test("a final answer ends the outage, and waiting notifications are sent at once")
-  func recovery() {
+  /// All of its 20 notifications were put off.
+  private static func laneInOutage() -> RequestDriver {
     let lane = RequestDriver(streamLimit: 20)
     lane.publish(20)
     lane.connect()
     lane.pump()
-    lane.answerAll(.backsOff, outcome: Self.refused)
+    lane.answerAll(.backsOff, outcome: refused)
+    return lane
+  }
+
+  @Test("a final answer ends the outage, and waiting notifications are sent at once")
+  func recovery() {
+    let lane = Self.laneInOutage()
     for _ in 0..<6 {
       lane.passToNextRequest()
       lane.answerAll(.backsOff, outcome: Self.refused)
@@ -58,11 +64,7 @@ internal import Testing
 
   @Test("a connection on which three single requests failed is replaced: other peers may be well")
   func replacement() {
-    let lane = RequestDriver(streamLimit: 20)
-    lane.publish(20)
-    lane.connect()
-    lane.pump()
-    lane.answerAll(.backsOff, outcome: Self.refused)
+    let lane = Self.laneInOutage()
     for _ in 0..<3 {
       #expect(lane.pump() != .leave)
       lane.passToNextRequest()
