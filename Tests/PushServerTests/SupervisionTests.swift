@@ -117,4 +117,19 @@ struct SupervisionTests {
     }
     try await process.close()
   }
+
+  @Test("a service manager that reads nothing does not hold the process up")
+  func managerWithoutReading() async throws {
+    let socket = try DatagramSocket()
+    let manager = try #require(ServiceManager(environment: ["NOTIFY_SOCKET": socket.path]))
+    let isOver = Mutex(false)
+    // More than a socket keeps, on a thread of its own: a task that blocks would stop the others.
+    Thread.detachNewThread {
+      for _ in 0..<10_000 { manager.notify(.watchdog) }
+      isOver.withLock { $0 = true }
+    }
+    defer { _ = socket.received }
+    try await waitUntil("all are sent or left out", limit: .seconds(120)) { isOver.withLock(\.self) }
+    #expect(!socket.received.isEmpty)
+  }
 }

@@ -25,7 +25,9 @@ package struct ServiceManager: Sendable {
     case ready, reloading, stopping, watchdog
   }
 
-  /// A manager that does not listen any more is no error of this process.
+  /// A manager that does not listen any more is no error of this process. Nor does one that does not
+  /// read hold it up: a watchdog message that finds no room is left out, because earlier ones wait
+  /// to be read; others wait at most ``patience``.
   func notify(_ state: State, status: String? = nil) {
     var lines: [String]
     switch state {
@@ -35,7 +37,7 @@ package struct ServiceManager: Sendable {
     case .watchdog: lines = ["WATCHDOG=1"]
     }
     if let status { lines.append("STATUS=\(status)") }
-    send(lines.joined(separator: "\n"))
+    send(lines.joined(separator: "\n"), waits: state != .watchdog)
   }
 
   private static var monotonicMicroseconds: Int {
@@ -44,10 +46,16 @@ package struct ServiceManager: Sendable {
     return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
   }
 
-  private func send(_ text: String) {
+  /// How long a message may wait until the manager has read earlier ones.
+  private static let patience = timeval(tv_sec: 5, tv_usec: 0)
+
+  private func send(_ text: String, waits: Bool) {
     let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { return }
     defer { close(descriptor) }
+    var patience = Self.patience
+    unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    let flags = Int32(MSG_NOSIGNAL) | (waits ? 0 : Int32(MSG_DONTWAIT))
     var name = sockaddr_un()
     name.sun_family = sa_family_t(AF_UNIX)
     var bytes = Array(address.utf8)
@@ -57,7 +65,7 @@ package struct ServiceManager: Sendable {
     let length = socklen_t(MemoryLayout<sockaddr_un>.offset(of: \.sun_path).map { $0 + bytes.count } ?? 0)
     _ = unsafe withUnsafePointer(to: &name) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { name in
-        unsafe sendto(descriptor, text, text.utf8.count, Int32(MSG_NOSIGNAL), name, length)
+        unsafe sendto(descriptor, text, text.utf8.count, flags, name, length)
       }
     }
   }
