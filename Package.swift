@@ -118,7 +118,9 @@ let package = Package(
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       swiftSettings: settings),
-    .testTarget(name: "PushStoreTests", dependencies: ["PushStore", "Support"], swiftSettings: settings),
+    .testTarget(
+      name: "PushStoreTests", dependencies: ["PushStore", "Support", .product(name: "GRDB", package: "GRDB.swift")],
+      swiftSettings: settings),
     .testTarget(
       name: "PushServerTests",
       dependencies: [

@@ -26,6 +26,7 @@ extension ServeSite {
       let unknown: Int
       let inFlight: Int
       let possibleDuplicates: Int
+      let possibleCopies: Int
     }
     let state: String
     let account: Account

@@ -31,8 +31,8 @@ final class IntakeProcess: Sendable {
   var storedCount: Int { source.storedCount }
   var accounts: [UInt64: Account] { state.withLock { $0.runs }.mapValues(\.ledger.account) }
 
-  /// Lines that may have arrived and were sent again, by campaign.
-  var doubtedLines: [UInt64: Set<UInt64>] { state.withLock { $0.doubts }.mapValues(\.lines) }
+  /// How many copies of each line may have arrived, by campaign.
+  var copies: [UInt64: [UInt64: Int]] { state.withLock { $0.doubts }.mapValues(\.copies) }
 
   func resume() {
     for campaign in journal.campaigns where campaign.phase == .open {
@@ -75,13 +75,15 @@ final class IntakeProcess: Sendable {
   }
 }
 
-/// Hears which notifications may have arrived twice.
+/// Hears how often notifications may have arrived.
 private final class DoubtBook: OutcomeListener {
-  private let heard = Mutex<Set<UInt64>>([])
+  private let heard = Mutex<[UInt64: Int]>([:])
 
-  var lines: Set<UInt64> { heard.withLock { $0 } }
+  var copies: [UInt64: Int] { heard.withLock { $0 } }
   var hearsOfAccepted: Bool { true }
-  func doubted(lines: [UInt64]) { heard.withLock { $0.formUnion(lines) } }
+  func doubted(lines: [UInt64]) {
+    heard.withLock { copies in for line in lines { copies[line, default: 0] += 1 } }
+  }
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
 }
 

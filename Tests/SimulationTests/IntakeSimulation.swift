@@ -58,9 +58,9 @@ final class IntakeSimulation: CustomStringConvertible {
   private var acknowledged: [DeviceToken] = []
   /// The last known account of each campaign.
   private var accounts: [UInt64: Account] = [:]
-  /// The tokens of each campaign's lines, and those that may have arrived twice.
+  /// The tokens of each campaign's lines, and how many copies of each may have arrived.
   private var lines: [UInt64: [DeviceToken]] = [:]
-  private var doubted: Set<DeviceToken> = []
+  private var copies: [DeviceToken: Int] = [:]
   /// The most that lay in a reservoir.
   private(set) var storedCount = 0
 
@@ -98,14 +98,14 @@ final class IntakeSimulation: CustomStringConvertible {
     let sum = accounts.values.reduce(Account(), +)
     if sum.inFlight != 0 { problems.append("\(sum.inFlight) are still in flight") }
     if sum.accepted != sum.submitted { problems.append("\(sum)") }
-    for (token, count) in arrivals where count > 1 && !doubted.contains(token) {
-      problems.append("\(token) has arrived \(count) times, and is no possible duplicate")
+    for (token, count) in arrivals where count > 1 + copies[token, default: 0] {
+      problems.append("\(token) has arrived \(count) times, \(copies[token, default: 0]) possible copies were heard of")
     }
-    if doubted.count > sum.possibleDuplicates {
-      problems.append("\(doubted.count) possible duplicates, counted \(sum.possibleDuplicates)")
+    if copies.count > sum.possibleDuplicates {
+      problems.append("\(copies.count) possible duplicates, counted \(sum.possibleDuplicates)")
     }
-    let copies = arrivals.values.reduce(0) { $0 + $1 - 1 }
-    if copies > sum.possibleCopies { problems.append("\(copies) copies, counted \(sum.possibleCopies)") }
+    let extraCount = arrivals.values.reduce(0) { $0 + $1 - 1 }
+    if extraCount > sum.possibleCopies { problems.append("\(extraCount) copies, counted \(sum.possibleCopies)") }
     return problems
   }
 
@@ -151,8 +151,8 @@ final class IntakeSimulation: CustomStringConvertible {
     storedCount += process.storedCount
     for (number, account) in process.accounts { accounts[number] = account }
     if let (number, tokens) = process.source.campaign { lines[number] = tokens }
-    for (number, doubtedLines) in process.doubtedLines {
-      doubted.formUnion(doubtedLines.compactMap { lines[number]?[Int($0) - 1] })
+    for (number, heard) in process.copies {
+      for (line, count) in heard { if let token = lines[number]?[Int(line) - 1] { copies[token, default: 0] += count } }
     }
     if !process.hasEnded {
       guard ending == .outOfSteps, !isLast else {

@@ -105,7 +105,7 @@ package final class CampaignLedger: Sendable {
   /// Whether ``reportDoubt(lines:)`` has a listener.
   var hearsOfDoubt: Bool { acceptedListener != nil }
 
-  /// Reports notifications that may have arrived and are sent again.
+  /// Reports notifications that may have arrived and are sent again: each line each time.
   func reportDoubt(lines: [UInt64]) {
     if !lines.isEmpty { acceptedListener?.doubted(lines: lines) }
   }

@@ -20,8 +20,8 @@ package protocol OutcomeListener: Sendable {
   /// - Parameter lines: The lines of notifications that were accepted together.
   func accepted(lines: [UInt64], _ confirmation: Confirmation)
 
-  /// Lines of notifications that may have arrived and are sent again, so a copy may arrive. Called
-  /// before their outcome if ``hearsOfAccepted`` is true; after a restart perhaps once more.
+  /// Lines of notifications that may have arrived and are sent again, so that one more copy of each
+  /// may arrive. Called before that, if ``hearsOfAccepted`` is true.
   func doubted(lines: [UInt64])
 
   /// What was reported so far must survive the end of the process, because the journal is about to

@@ -113,11 +113,13 @@ struct SettlementRecorder {
     var counts: [UInt32: (new: Int, all: Int)] = [:]
     var lines: [UInt32: [UInt64]] = [:]
     ring.forEachNotification(from: range.lowerBound, to: range.upperBound) { _, record in
-      counts[record.campaign, default: (0, 0)].all += isSentAgain ? 1 : 0
+      if isSentAgain {
+        counts[record.campaign, default: (0, 0)].all += 1
+        lines[record.campaign, default: []].append(record.ordinal)
+      }
       guard !record.mayHaveArrived else { return }
       record.mayHaveArrived = true
       counts[record.campaign, default: (0, 0)].new += 1
-      if isSentAgain { lines[record.campaign, default: []].append(record.ordinal) }
     }
     for (campaign, count) in counts.sorted(by: { $0.key < $1.key }) where count != (0, 0) {
       let ledger = ledger(of: campaign)

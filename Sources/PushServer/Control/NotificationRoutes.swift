@@ -130,8 +130,8 @@ struct NotificationRoutes: Sendable {
     }
   }
 
-  /// As `carillon send --json` has an account, as far as single outcomes tell it: how often
-  /// something was sent is counted by app.
+  /// As `carillon send --json` has an account, without `resent`: what certainly had not arrived and
+  /// was sent again is counted by app.
   private func write(_ counts: OutcomeCounts, submitted: Int, of app: PushApp, to json: inout JSONWriter) {
     json.field("submitted", submitted)
     json.object("accepted") {
@@ -150,6 +150,7 @@ struct NotificationRoutes: Sendable {
     }
     json.field("inFlight", submitted - counts.total)
     json.field("possibleDuplicates", counts.doubted)
+    json.field("possibleCopies", counts.copies)
     let status = app.status
     let isOver = counts.total == submitted
     json.field("notes", isOver ? [] : [status.reason].compactMap { $0 }.map { "\(status.state.rawValue): \($0)" })

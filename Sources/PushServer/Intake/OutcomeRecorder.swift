@@ -17,8 +17,8 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   private struct State {
     var changes = IntakeChanges()
-    /// What the bridge has to write is being written.
-    var isWritingBridge = false
+    /// What must be in the store before the journal's next record is being written.
+    var isWritingIntake = false
     /// Lines that were accepted, by run and confirmation, in the order in which that was heard.
     var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
     /// Those that have not ended, or whose outcomes are not all in the store.
@@ -151,13 +151,13 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   package func makeIntakeDurable() throws(UnsyncedList) {
     // Another thread may be writing it.
-    guard state.withLock({ !$0.changes.bridge.isEmpty || $0.isWritingBridge }) else { return }
+    guard state.withLock({ $0.changes.precedesJournal || $0.isWritingIntake }) else { return }
     try makeDurable()
   }
 
   private func write() throws(UnsyncedList) {
     var (changes, accepted) = state.withLock { state in
-      state.isWritingBridge = !state.changes.bridge.isEmpty
+      state.isWritingIntake = state.changes.precedesJournal
       return (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
     }
     for (run, lines) in accepted {
@@ -170,7 +170,7 @@ package final class OutcomeRecorder: IntakeRecorder {
       throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
     }
     state.withLock { state in
-      state.isWritingBridge = false
+      state.isWritingIntake = false
       for entry in changes.ended { state.runs[entry.run] = nil }
     }
   }
@@ -195,6 +195,11 @@ package final class OutcomeRecorder: IntakeRecorder {
 }
 
 extension IntakeChanges {
+  /// Some of it must be in the store before the journal's next record: what the bridge has to
+  /// write, and what is sent again as soon as the journal has that. Otherwise a crash could hide a
+  /// copy.
+  fileprivate var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
+
   fileprivate mutating func add(_ lines: [UInt32], of run: StoredRunID, _ confirmation: String) {
     accepted += lines.ranges.map { Accepted(run: run, lines: $0, confirmation: confirmation) }
   }

@@ -41,8 +41,10 @@ package struct OutcomeCounts: Hashable, Sendable {
   package var accepted: [String: Int] = [:]
   /// The counts, by state, then by detail.
   package var others: [String: [String: Int]] = [:]
-  /// Those of which a copy may have been sent, whatever their outcome.
+  /// Those of which a copy may have arrived, whatever their outcome.
   package var doubted = 0
+  /// How many copies of them may have arrived.
+  package var copies = 0
 
   package init() {}
 
@@ -90,7 +92,7 @@ package struct IntakeChanges: Sendable {
     }
   }
 
-  /// Neighbouring lines that may have arrived and were sent again.
+  /// Neighbouring lines that may have arrived and were sent again, once each.
   package struct PossibleDuplicates: Sendable {
     package var run: StoredRunID
     package var lines: ClosedRange<UInt32>

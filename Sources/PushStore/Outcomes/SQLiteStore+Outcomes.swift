@@ -92,9 +92,10 @@ extension SQLiteStore {
       try Int64.fetchAll(database, sql: "SELECT number FROM runs WHERE endedAt < ?", arguments: [instant.milliseconds])
     }
     for run in runs {
-      for (table, key) in [("accepted", "first"), ("notAccepted", "line"), ("doubted", "first")] {
+      for (table, key) in [("accepted", "first"), ("notAccepted", "line"), ("copies", "first")] {
         var count = portion
-        while count == portion {
+        // Several ranges of copies may begin with the same line.
+        while count >= portion {
           count = try await writer.writeInBulk { database in
             try database.execute(
               sql: """

@@ -21,6 +21,7 @@ enum Schema {
     migrator.registerMigration("9: campaigns that the journal knows") {
       try $0.execute(sql: CampaignSchema.beginnings)
     }
+    migrator.registerMigration("10: possible copies") { try $0.execute(sql: PossibleDuplicateSchema.copies) }
     return migrator
   }
 

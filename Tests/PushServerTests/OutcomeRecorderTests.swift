@@ -1,0 +1,26 @@
+internal import Carillon
+internal import PushWire
+internal import Support
+internal import Testing
+
+@testable internal import PushServer
+@testable internal import PushStore
+
+struct OutcomeRecorderTests {
+  @Test("what is sent again is in the store before the journal's next record; outcomes can wait")
+  func doubtPrecedesJournal() async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
+    let recorder = OutcomeRecorder(store: store)
+    let run = IntakeRunID(milliseconds: 1, random: 2)
+    let notification = StoredNotificationID(run: StoredRunID(run), line: 5)
+    recorder.began(run, app: "news")
+    recorder.accepted(run, lines: [5], .confirmed)
+    try recorder.makeIntakeDurable()
+    #expect(try await store.outcome(of: notification) == nil)
+    recorder.doubted(run, lines: [4, 5])
+    try recorder.makeIntakeDurable()
+    #expect(try await store.isDoubted(notification))
+    try store.close()
+  }
+}

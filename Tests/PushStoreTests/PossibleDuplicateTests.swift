@@ -1,0 +1,49 @@
+internal import Foundation
+internal import GRDB
+internal import Support
+internal import Testing
+
+@testable internal import PushStore
+
+@Suite("Notifications of which copies may have arrived")
+struct PossibleDuplicateTests {
+  private let place: Workplace
+  private static let run = StoredRunID(high: 7, low: 8)
+
+  init() throws { place = try Workplace() }
+
+  private func counts(_ store: SQLiteStore, _ lines: ClosedRange<UInt32>) async throws -> [Int] {
+    let counts = try await store.outcomes(of: [StoredBatch.Part(run: Self.run, lines: lines)])
+    return [counts.doubted, counts.copies]
+  }
+
+  @Test("each time counts as a copy, and each notification once as a duplicate")
+  func copies() async throws {
+    let store = try SQLiteStore(path: place.path("store.db"))
+    var changes = IntakeChanges()
+    changes.began = [IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1))]
+    let ranges: [ClosedRange<UInt32>] = [1...10, 1...10, 5...20, 30...30, 1...3]
+    changes.doubted = ranges.map { IntakeChanges.PossibleDuplicates(run: Self.run, lines: $0) }
+    try store.write(changes)
+    #expect(try await counts(store, 1...40) == [21, 40])
+    #expect(try await counts(store, 6...9) == [4, 12])
+    #expect(try await counts(store, 21...29) == [0, 0])
+    try store.close()
+  }
+
+  @Test("what an older store knows counts as one copy each")
+  func olderStore() async throws {
+    let path = place.path("older.db")
+    let older = try DatabaseQueue(path: path)
+    try Schema.migrator.migrate(older, upTo: "9: campaigns that the journal knows")
+    try await older.write { database in
+      try database.execute(sql: "INSERT INTO runs (number, high, low, app, beganAt) VALUES (1, 7, 8, 'news', 1)")
+      try database.execute(sql: "INSERT INTO doubted VALUES (1, 2, 4)")
+    }
+    try older.close()
+    let store = try SQLiteStore(path: path)
+    #expect(try await counts(store, 1...10) == [3, 3])
+    #expect(try await store.isDoubted(StoredNotificationID(run: Self.run, line: 3)))
+    try store.close()
+  }
+}
