@@ -23,8 +23,8 @@ package protocol IntakeRecorder: Sendable {
   func notAccepted(
     _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
 
-  /// - Parameter lines: the lines of notifications that may have arrived and are sent again, so that
-  ///   one more copy of each may arrive. Known before their outcome.
+  /// - Parameter lines: the lines of notifications that may have arrived and are sent again, so
+  ///   that one more copy of each may arrive. Known before their outcome.
   func doubted(_ run: IntakeRunID, lines: [UInt64])
 
   /// Everything in the run has its outcome, and nothing comes any more.

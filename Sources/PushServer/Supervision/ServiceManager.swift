@@ -25,9 +25,9 @@ package struct ServiceManager: Sendable {
     case ready, reloading, stopping, watchdog
   }
 
-  /// A manager that does not listen any more is no error of this process. Nor does one that does not
-  /// read hold it up: a watchdog message that finds no room is left out, because earlier ones wait
-  /// to be read; others wait at most ``patience``.
+  /// A manager that does not listen any more is no error of this process. Nor does one that does
+  /// not read hold it up: a watchdog message that finds no room is left out, because earlier ones
+  /// wait to be read; others wait at most ``patience``.
   func notify(_ state: State, status: String? = nil) {
     var lines: [String]
     switch state {

@@ -2,7 +2,7 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// What the search for poison costs: copies, connections and time (issue 10, section 3).
+/// What the search for poison costs: copies, connections and time.
 @Suite("LaneMachine, the cost of a search")
 struct LaneSearchTests {
   private struct Cost {
