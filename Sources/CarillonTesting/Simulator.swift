@@ -7,8 +7,8 @@ internal import PushWire
 /// A gateway for tests: it listens on free ports of the loopback interface, speaks TLS with
 /// throw-away certificates, and remembers everything that it was sent.
 ///
-/// ``withSimulator(apps:transport:faults:journal:_:)`` makes one, with a deployment that sends to
-/// it.
+/// ``withSimulator(apps:transport:faults:journal:isolation:_:)`` makes one, with a deployment that
+/// sends to it.
 public final class Simulator: Sendable {
   /// What the simulated apps speak.
   public enum Transport: Hashable, Sendable, CaseIterable {
@@ -180,6 +180,7 @@ public final class Simulator: Sendable {
 ///   - transport: what ``Simulator/deployment`` speaks. Default: HTTP/2.
 ///   - faults: what goes wrong. Default: nothing.
 ///   - journal: of ``Simulator/deployment``. Default: none.
+///   - isolation: what `body` is isolated to. Default: the caller's actor.
 ///   - body: the test. ``Simulator/deployment`` runs meanwhile.
 /// - Returns: what `body` returns.
 /// - Throws: what `body` throws, and `CarillonError` if the simulator cannot start.
