@@ -21,6 +21,7 @@ internal import PushServer
       Exit status: 0 all accepted, 1 some were not (the account shows why), 2 wrong flags, files or configuration, \
       3 it could not run, or standard output could not be written.
       """,
+    version: "carillon, API version 1",
     subcommands: [
       SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
       CampaignCommand.self, DeviceCommand.self, KeyCommand.self, StoreCommand.self, SimulateCommand.self,

@@ -3,8 +3,10 @@ internal import GRDB
 /// The store cannot do what was asked of it.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
-    /// The disk or the quota is full, or cannot be written.
+    /// The disk is full.
     case full
+    /// The disk cannot be written for another reason: an I/O error, a quota, a limit of file sizes.
+    case unwritable
     /// The file is no store, is damaged, or belongs to a newer version.
     case unusable
     case failed
@@ -31,7 +33,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     switch (error as? DatabaseError)?.resultCode {
     case .SQLITE_FULL?: kind = .full
     // A quota and a limit of file sizes are no full disk for SQLite.
-    case .SQLITE_IOERR? where Self.isAboutWriting(error): kind = .full
+    case .SQLITE_IOERR? where Self.isAboutWriting(error): kind = .unwritable
     case .SQLITE_NOTADB?, .SQLITE_CORRUPT?: kind = .unusable
     default: kind = .failed
     }

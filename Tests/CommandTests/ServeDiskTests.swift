@@ -86,6 +86,58 @@ struct ServeDiskTests {
     return (try await serve.start(preparation: "ulimit -S -f 4000 && exec"), upstream, key)
   }
 
+  @Test("a start without room waits, says so, and serves once there is room; a port in use is named with its key")
+  func start() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, apps: ["news"])
+    // In units of 512 bytes.
+    for ends in [true, false] {
+      let process = try ChildProcess(
+        ["serve", "--config", "carillon.yaml", "--json"], directory: serve.site.place.url,
+        preparation: "ulimit -S -f 16 && exec")
+      try await waitUntil("it waits") {
+        guard !process.hasEnded else { throw CampaignSite.Unexpected(text: process.errors) }
+        return process.errors.contains("the service waits until it can start")
+      }
+      #expect(process.errors.contains("File too large"), "\(process.errors)")
+      if ends {
+        process.send(SIGTERM)
+        #expect(await process.ending().status == 0)
+        continue
+      }
+      let raised = try await ChildProcess.run(
+        ["--pid", "\(process.identifier)", "--fsize=unlimited:"], program: "prlimit")
+      #expect(raised.status == 0, "\(raised)")
+      _ = try #require(await process.line(0), "it does not serve: \(process.errors)")
+      process.send(SIGTERM)
+      #expect(await process.ending().status == 0)
+    }
+    let text = try serve.site.place.read("carillon.yaml")
+    try serve.site.place.write(
+      text.replacing(#"admin: { listen: "127.0.0.1:0" }"#, with: #"admin: { listen: "127.0.0.1:\#(upstream.port)" }"#),
+      to: "used.yaml")
+    let used = try await serve.site.run(["serve", "--config", "used.yaml"])
+    #expect(used.status == 3, "\(used)")
+    #expect(
+      used.errors.contains(
+        "carillon: it cannot listen on 127.0.0.1:\(upstream.port): another process does; end it, or set admin.listen"),
+      "\(used)")
+    #expect(!used.errors.contains("the store cannot be written"), "\(used)")
+    // Damage is found before the start.
+    let segments = try FileManager.default.contentsOfDirectory(atPath: serve.site.place.path("journal"))
+    for name in segments where name.hasPrefix("segment") {
+      try Data("no journal".utf8 + [UInt8](repeating: 7, count: 5000)).write(
+        to: URL(filePath: serve.site.place.path("journal/\(name)")))
+    }
+    try serve.site.place.write("x", to: "journal/segment-000000009999.lz4")
+    let damaged = try await serve.site.run(["serve", "--config", "carillon.yaml", "--check"])
+    #expect(damaged.status == 2, "\(damaged)")
+    #expect(damaged.output.contains("problem: journal: "), "\(damaged)")
+    upstream.simulator.send(SIGTERM)
+    _ = await upstream.simulator.ending()
+  }
+
   @Test("507 while the journal cannot be written; with room again everything acknowledged has its outcome")
   func journal() async throws {
     let serve = try ServeSite()

@@ -99,6 +99,29 @@ struct ServeReloadTests {
     #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
   }
 
+  @Test("a new app whose key is missing begins suspended, as at a start, and the reload names it once")
+  func missingKey() async throws {
+    let running = try await RunningServe(configure: { try $0.configure($1, apps: ["news"]) })
+    try running.serve.configure(running.upstream, apps: ["news", "late"])
+    let parts = try running.serve.site.place.read("carillon.yaml").components(separatedBy: HTTP2Site.keyFile)
+    try #require(parts.count == 3)
+    let key = "later.p8, key-id: \(HTTP2Site.keyIdentifier)"
+    try running.serve.site.place.write(parts[0] + HTTP2Site.keyFile + parts[1] + key + parts[2], to: "carillon.yaml")
+    let reply = try await running.call("/v1/reload", body: "")
+    #expect(reply.text.contains("later.p8"), "\(reply.text)")
+    #expect(!reply.text.contains(#"App late: The app"#), "\(reply.text)")
+    struct Suspended: Decodable {
+      let state: String
+      let reason: String?
+    }
+    let late = try await running.call("/v1/apps/late").decoded(Suspended.self)
+    #expect(late.state == "suspended")
+    #expect(late.reason?.contains("later.p8") == true)
+    let sent = try await running.call("/v1/apps/late/notifications", body: ServeSite.body(HTTP2Site.token(1)))
+    #expect(sent.status == 202, "\(sent.text)")
+    try await running.end()
+  }
+
   @Test("apps that are removed together wait for what they have in flight at the same time")
   func removedTogether() async throws {
     let apps = (0..<20).map { "app\($0)" }

@@ -9,6 +9,9 @@ extension PushApp {
 }
 
 extension PushApp {
+  /// Why the app's credential cannot be used; nil if it can.
+  package var credentialDefect: String? { entry.credential.defect?.reason }
+
   /// Gives the app the credential and the limits (rate, weight, patience) of another configuration
   /// while it sends. Everything else of it stays as it is. Its connections stay too if the
   /// credential is the same, with the same content of its files.

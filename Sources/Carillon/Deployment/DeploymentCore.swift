@@ -28,6 +28,7 @@ final class DeploymentCore: Sendable {
   let events = Multicast<AppOccurrence>(bufferLimit: 1024)
   private let threads: Int
   private let shutdownTimeout: Duration
+  private let toleratesCredentials: Bool
   private let state: Mutex<State>
   /// Apart from the state, because apps start while that is locked.
   private let recorder = Mutex<(any IntakeRecorder)?>(nil)
@@ -60,6 +61,7 @@ final class DeploymentCore: Sendable {
       journal = nil
     }
     self.state = Mutex(state)
+    self.toleratesCredentials = toleratesCredentials
     self.logger = logger
     self.threads = max(1, threads)
     self.shutdownTimeout = shutdownTimeout
@@ -107,7 +109,7 @@ final class DeploymentCore: Sendable {
 
   func add(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry {
     if let entry = try takeBack(configuration) { return entry }
-    let entry = try AppEntry(configuration, registry: registry)
+    let entry = try AppEntry(configuration, registry: registry, toleratesCredential: toleratesCredentials)
     let isNew = state.withLock { state in
       guard !state.entries.contains(where: { $0.id == entry.id }) else { return false }
       state.entries.append(entry)

@@ -34,8 +34,9 @@ extension PushApp {
 }
 
 extension AppSettings {
-  /// The feedback service that belongs to the gateway.
+  /// The feedback service that the settings name; else the one that belongs to the gateway.
   package var feedbackOrDefault: Endpoint {
+    if let feedbackService { return feedbackService }
     let gateway = gatewayOrDefault
     let host =
       self.gateway == nil ? gateway.host.replacing("gateway.", with: "feedback.", maxReplacements: 1) : gateway.host

@@ -28,6 +28,8 @@ struct ServeCommand: AsyncParsableCommand {
 
       An app whose credential cannot be used begins suspended, and the others work: --check shows it as an error.
 
+      A disk without room does not end it: it waits until journal and store can be written, and says so.
+
       Exit status: 0 it was asked to end and did, or --check has found that it would start, 2 the configuration is \
       wrong, 3 it could not run.
       """)
@@ -67,6 +69,8 @@ struct ServeCommand: AsyncParsableCommand {
       }
     } catch let error as CarillonError {
       throw error
+    } catch let error as ListenFailure {
+      throw CommandFailure.couldNotRun("\(error)")
     } catch {
       throw CommandFailure.couldNotRun("it cannot serve: \(error)")
     }

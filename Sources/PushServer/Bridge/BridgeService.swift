@@ -73,7 +73,8 @@ extension Bridge {
         try channel.pipeline.syncOperations.addHandler(handler(self, tls))
       }
     } catch {
-      throw CarillonError(.configuration, "The bridge cannot listen on \(listen): \(error).")
+      throw CarillonError(
+        .configuration, "The bridge: \(ListenFailure("bridge.listen", listen, error)).")
     }
   }
 

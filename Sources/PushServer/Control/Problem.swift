@@ -110,6 +110,8 @@ extension Problem {
   init(_ error: StoreError) {
     switch error.kind {
     case .full: self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Disk full", error.description)
+    case .unwritable:
+      self.init(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Disk not writable", error.description)
     default: self = .unavailable(error.description)
     }
     isDoubtful = true

@@ -13,7 +13,8 @@ extension Daemon {
       var metadata: Logger.Metadata = ["why": "\(why)"]
       if let app { metadata["app"] = "\(app)" }
       logger.error("\(what)", metadata: metadata)
-      report.problems.append("\(app.map { "App \($0): " } ?? "")\(why.asSentence)")
+      let subject = app.flatMap { why.hasPrefix("The app \"\($0)\"") ? nil : "App \($0): " } ?? ""
+      report.problems.append("\(subject)\(why.asSentence)")
     }
     let changed: ServerConfiguration
     do throws(ConfigurationError) { changed = try ServerConfiguration.read(file: file) } catch {
@@ -35,7 +36,14 @@ extension Daemon {
     for app in changed.deployment.apps {
       do throws(CarillonError) {
         let isChanged = try await use(app, known: old[app.id], isPaused: paused[app.id] != nil)
-        if old[app.id] == nil { report.added.append(app.id) } else if isChanged { report.refreshed.append(app.id) }
+        if old[app.id] == nil {
+          report.added.append(app.id)
+          if let defect = try deployment.app(app.id).credentialDefect {
+            problem("the app begins suspended", "it begins suspended: \(defect)", app: app.id)
+          }
+        } else if isChanged {
+          report.refreshed.append(app.id)
+        }
         let waiting = settings.withLock { $0[app.id] }.map { app.waiting(besides: $0) } ?? []
         if !waiting.isEmpty { report.waiting.append("app \(app.id): \(waiting.joined(separator: ", "))") }
       } catch {

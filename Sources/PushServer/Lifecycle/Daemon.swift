@@ -53,6 +53,11 @@ package final class Daemon: Sendable {
   private let isOpen = Atomic<Bool>(false)
   /// The service ends because its journal has failed and can be written again.
   private let restarts = Atomic<Bool>(false)
+  private let askedToEnd = Atomic<Bool>(false)
+  /// Whether the process was asked to end.
+  var wasAskedToEnd: Bool { askedToEnd.load(ordering: .relaxed) }
+  /// Whether everything has listened.
+  var hasServed: Bool { isReady.load(ordering: .relaxed) || isOpen.load(ordering: .relaxed) }
   private let recoveryPause: Duration
   private let deadline: EndDeadline
   private let ports = Mutex(OpenPorts())
@@ -105,13 +110,24 @@ package final class Daemon: Sendable {
   ///
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws -> Ending {
+    // Before anything is recovered and sent.
+    for (_, key, listen) in configuration.listeners {
+      if let failure = await ListenFailure.probe(key, listen) {
+        try await endUnused()
+        throw failure
+      }
+    }
     let campaigns = makeCampaigns()
     let reloading = Reloading(manager: manager) { [self] in await reload(campaigns) }
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
         services: services(campaigns, reloading, ready), gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
     defer { deadline.cancel() }
-    try await group.run()
+    do { try await group.run() } catch {
+      // Another daemon may open it in this process.
+      try? store.close()
+      throw error
+    }
     if restarts.load(ordering: .relaxed) {
       manager?.notify(.reloading, status: "Restarting, because the journal can be written again.")
       try store.close()
@@ -121,6 +137,15 @@ package final class Daemon: Sendable {
     try await outcomes.makeDurableElsewhere()
     try store.close()
     return .stopped
+  }
+
+  /// Closes the store and the journal of a daemon that never ran.
+  private func endUnused() async throws {
+    try store.close()
+    await withDiscardingTaskGroup { [deployment] tasks in
+      tasks.addTask { try? await deployment.run() }
+      tasks.cancelAll()
+    }
   }
 
   // MARK: Parts
@@ -222,7 +247,9 @@ package final class Daemon: Sendable {
   }
 
   private var diskRecovery: DiskRecovery {
-    DiskRecovery(deployment: deployment, folders: folders, pause: recoveryPause, logger: logger) { [self] in
+    DiskRecovery(
+      deployment: deployment, folders: configuration.folders(besides: file), pause: recoveryPause, logger: logger
+    ) { [self] in
       restarts.store(true, ordering: .relaxed)
     }
   }
@@ -232,18 +259,12 @@ package final class Daemon: Sendable {
       duration: configuration.shutdown.announce,
       begin: { [self] in
         isReady.store(false, ordering: .relaxed)
+        askedToEnd.store(true, ordering: .relaxed)
         guard !restarts.load(ordering: .relaxed) else { return false }
         manager?.notify(.stopping)
         return true
       },
       close: { [self] in isOpen.store(false, ordering: .relaxed) }, deadline: deadline)
-  }
-
-  private var folders: [String] {
-    [
-      configuration.deployment.journal.directory ?? ".",
-      URL(filePath: configuration.storePath(besides: file)).deletingLastPathComponent().path(percentEncoded: false),
-    ]
   }
 
   private var openPorts: Ports {

@@ -67,7 +67,8 @@ struct Maintenance: Service {
         if count % Self.rareness == 0 { await tidy() }
       }
     }
-    await tidy()
+    // Another part has failed and ended the task: the store would refuse, and is not to blame.
+    if !Task.isCancelled { await tidy() }
   }
 
   private func writeOutcomes() async {
@@ -85,6 +86,7 @@ struct Maintenance: Service {
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: .now))
       try await store.forgetForwarded(before: StoreInstant(milliseconds: StoreInstant.now.milliseconds - 86_400_000))
     } catch {
+      guard !Task.isCancelled else { return }
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])
     }
   }

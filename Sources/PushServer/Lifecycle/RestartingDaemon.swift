@@ -30,17 +30,56 @@ package struct RestartingDaemon: Sendable {
   package func run(ready: @escaping @Sendable (Daemon.Ports) -> Void) async throws {
     var configuration = configuration
     var pause = Self.pauses.lowerBound
-    var ready = ready
-    var daemon = try make(configuration, pause)
+    var (ready, hasServed) = (ready, false)
+    var log = PacedReason()
     while true {
       let began = ContinuousClock.now
-      guard case .restart(let ports) = try await daemon.run(ready: ready) else { return }
+      let ports: Daemon.Ports
+      do {
+        let daemon = try next(&configuration, pause, hasServed: hasServed)
+        do {
+          guard case .restart(let open) = try await daemon.run(ready: ready) else { return }
+          ports = open
+        } catch {
+          guard !daemon.wasAskedToEnd, !daemon.hasServed else { throw Ended(error: error) }
+          throw error
+        }
+      } catch let ended as Ended {
+        throw ended.error
+      } catch {
+        let folders = configuration.folders(besides: file).map(DiskState.nearest)
+        let decision = StartDecision.after("\(error)", hasServed: hasServed, disk: await DiskState.all(folders))
+        guard case .wait(let reason) = decision else { throw error }
+        if log.isDue(reason, at: .now) {
+          self.log.logger.error("the service waits until it can start", metadata: ["why": "\(reason)"])
+        }
+        pause = min(pause * 2, Self.pauses.upperBound)
+        let wait = DiskWait(reason: reason, folders: folders, pause: hasServed ? pause : .zero, manager: manager)
+        guard try await wait.wait(self.log.logger) else { return }
+        continue
+      }
       pause =
         ContinuousClock.now - began < Self.stableRun
         ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
       configuration.listen(on: ports)
-      daemon = try next(&configuration, ports, pause)
       ready = { _ in }
+      hasServed = true
+    }
+  }
+
+  /// An error after which no other daemon is tried.
+  private struct Ended: Error {
+    let error: any Error
+  }
+
+  /// A reason is logged when it changes, and once a minute.
+  private struct PacedReason {
+    var last: (reason: String, at: ContinuousClock.Instant)?
+
+    mutating func isDue(_ reason: String, at now: ContinuousClock.Instant) -> Bool {
+      if let last, last.reason == reason, now - last.at < .seconds(60) { return false }
+      last = (reason, now)
+      return true
     }
   }
 
@@ -51,10 +90,11 @@ package struct RestartingDaemon: Sendable {
   /// The next daemon reads the file again. If the file cannot be used now, the previous
   /// configuration stays in force.
   private func next(
-    _ configuration: inout ServerConfiguration, _ ports: Daemon.Ports, _ pause: Duration
+    _ configuration: inout ServerConfiguration, _ pause: Duration, hasServed: Bool
   ) throws(CarillonError) -> Daemon {
+    guard hasServed else { return try make(configuration, pause) }
     if var read = try? ServerConfiguration.read(file: file) {
-      read.listen(on: ports)
+      read.listen(besides: configuration)
       if let daemon = try? make(read, pause) {
         configuration = read
         return daemon
@@ -67,6 +107,13 @@ package struct RestartingDaemon: Sendable {
 
 extension ServerConfiguration {
   /// Where any free port was asked for, it is the one that clients know.
+  fileprivate mutating func listen(besides known: ServerConfiguration) {
+    if api.listen.port == 0 { api.listen.port = known.api.listen.port }
+    if admin.listen.port == 0 { admin.listen.port = known.admin.listen.port }
+    if bridge?.listen.port == 0, let port = known.bridge?.listen.port { bridge?.listen.port = port }
+    if bridge?.feedback?.port == 0, let port = known.bridge?.feedback?.port { bridge?.feedback?.port = port }
+  }
+
   fileprivate mutating func listen(on ports: Daemon.Ports) {
     if api.listen.port == 0 { api.listen.port = ports.api }
     if admin.listen.port == 0 { admin.listen.port = ports.admin }

@@ -1,7 +1,5 @@
 internal import Carillon
 internal import Foundation
-internal import NIOCore
-internal import NIOPosix
 internal import PushEngine
 internal import PushStore
 internal import PushTransport
@@ -20,6 +18,8 @@ package struct ServeCheck: Sendable {
   package internal(set) var warnings: [Finding] = []
   /// Why apps would begin suspended, or without a client of the bridge, though the service starts.
   package internal(set) var errors: [Finding] = []
+  /// The disk has no room at present.
+  private var isWaiting = false
   /// Why the service would not start.
   package internal(set) var problems: [Finding] = []
 
@@ -33,6 +33,7 @@ package struct ServeCheck: Sendable {
     if let bridge = configuration.bridge { check.add(bridge, configuration.deployment.apps, now) }
     check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
     check.addLimits(configuration)
+    await check.addRoom(configuration.folders(besides: file).map(DiskState.nearest))
     await check.addPorts(configuration)
     return check
   }
@@ -82,7 +83,12 @@ package struct ServeCheck: Sendable {
       return addPlace("journal", directory, made: "is made at the first start, synced: \(sync)")
     }
     do throws(JournalProblem) {
-      let open = try EngineJournal.inspect(directory: directory).unfinished
+      let report = try EngineJournal.inspect(directory: directory)
+      if let damage = report.damage.first {
+        problems.append(
+          Finding(subject: "journal", text: "\(directory) cannot be used: \(damage); see \"carillon journal verify\""))
+      }
+      let open = report.unfinished
       let count = open.reduce(0) { $0 + $1.unsettled }
       facts.append(
         Finding(
@@ -132,6 +138,16 @@ package struct ServeCheck: Sendable {
     }
   }
 
+  /// What the service would wait for. A start does not fail because of it.
+  private mutating func addRoom(_ folders: [String]) async {
+    for folder in Set(folders).sorted() {
+      let state = await DiskState.all([folder])
+      guard case .waiting = state, let reason = state.reason(folder) else { continue }
+      isWaiting = true
+      errors.append(Finding(subject: "disk", text: "\(reason); the service would wait until it can"))
+    }
+  }
+
   // MARK: Listening
 
   private mutating func add(_ api: ServerConfiguration.API, _ now: Int64) {
@@ -149,34 +165,20 @@ package struct ServeCheck: Sendable {
   }
 
   private mutating func addPorts(_ configuration: ServerConfiguration) async {
-    var isRunning: Bool?
-    var places = [("api", configuration.api.listen), ("admin", configuration.admin.listen)]
-    if let bridge = configuration.bridge {
-      places.append(("bridge", bridge.listen))
-      if let feedback = bridge.feedback { places.append(("bridge", feedback)) }
+    // Only one that holds this journal is the one that this would replace.
+    let isLocked = DiskState.isLocked(journal: configuration.deployment.journal.directory ?? ".")
+    var isRunning = false
+    if isLocked { isRunning = await Self.answers(configuration.admin.listen) }
+    if isLocked, !isRunning {
+      problems.append(Finding(subject: "journal", text: "it is in use by another process; end that one first"))
     }
-    for (subject, listen) in places {
-      guard let reason = await Self.refusal(listen) else { continue }
-      if isRunning == nil { isRunning = await Self.answers(configuration.admin.listen) }
-      if isRunning == true {
+    for (subject, key, listen) in configuration.listeners {
+      guard let failure = await ListenFailure.probe(key, listen) else { continue }
+      if isRunning {
         facts.append(Finding(subject: subject, text: "\(listen) is in use by a running service"))
       } else {
-        problems.append(Finding(subject: subject, text: "cannot listen on \(listen): \(reason)"))
+        problems.append(Finding(subject: subject, text: "cannot listen on \(listen): \(failure.reason)"))
       }
-    }
-  }
-
-  /// Why an address cannot be listened on.
-  private static func refusal(_ listen: Listen) async -> String? {
-    do {
-      let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-        .serverChannelOption(.socketOption(.so_reuseaddr), value: 1).bind(host: listen.host, port: listen.port).get()
-      try await channel.close().get()
-      return nil
-    } catch let error as IOError where error.errnoCode == EADDRINUSE {
-      return "another process does"
-    } catch {
-      return "\(error)"
     }
   }
 
@@ -198,6 +200,7 @@ package struct ServeCheck: Sendable {
 
   private var verdict: String {
     guard problems.isEmpty else { return "The service would not start like this." }
+    if isWaiting { return "The service would wait until its disk can be written." }
     let count = Set(errors.map(\.subject)).count
     switch count {
     case 0: return "The service would start."

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import NIOCore
 
 /// The service manager that has started this process, such as systemd (sd_notify(3)).
 package struct ServiceManager: Sendable {
@@ -40,11 +41,12 @@ package struct ServiceManager: Sendable {
     send(lines.joined(separator: "\n"), waits: state != .watchdog)
   }
 
-  private static var monotonicMicroseconds: Int {
-    var time = timespec()
-    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
-    return time.tv_sec * 1_000_000 + time.tv_nsec / 1000
+  /// The process waits, and is not stuck: neither the time for a start nor the watchdog ends it.
+  func waits(status: String) {
+    send("EXTEND_TIMEOUT_USEC=120000000\nWATCHDOG=1\nSTATUS=\(status)", waits: false)
   }
+
+  private static var monotonicMicroseconds: UInt64 { NIODeadline.now().uptimeNanoseconds / 1000 }
 
   /// How long a message may wait until the manager has read earlier ones.
   private static let patience = timeval(tv_sec: 5, tv_usec: 0)

@@ -1,0 +1,47 @@
+internal import Foundation
+internal import GRDB
+internal import Glibc
+internal import HTTPTypes
+internal import Support
+internal import Testing
+
+@testable internal import PushServer
+@testable internal import PushStore
+
+/// What a service does that cannot start.
+struct StartDecisionTests {
+  @Test("a first start waits for a disk that is full or fails, and for nothing else; a later one always waits")
+  func decisions() {
+    for code in [ENOSPC, EDQUOT, EFBIG, EIO] {
+      let disk = DiskState(code: code)
+      #expect(disk == .waiting(code))
+      for hasServed in [false, true] {
+        guard case .wait(let reason) = StartDecision.after("it", hasServed: hasServed, disk: disk) else {
+          Issue.record("\(code) ends the process")
+          continue
+        }
+        #expect(reason.hasPrefix(DiskState.message(code)))
+      }
+    }
+    for disk in [DiskState.writable, DiskState(code: EROFS), DiskState(code: EACCES), DiskState(code: ENOENT)] {
+      #expect(StartDecision.after("it", hasServed: false, disk: disk) == .end, "\(disk)")
+      #expect(StartDecision.after("it", hasServed: true, disk: disk) == .wait("it"), "\(disk)")
+    }
+  }
+
+  @Test("a folder is looked at by writing, leaves nothing behind, and an error has its own name")
+  func disks() async throws {
+    let place = try Workplace()
+    #expect(await DiskState.all([place.url.path]) == .writable)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: place.url.path).isEmpty)
+    let missing = place.path("missing")
+    #expect(DiskState.of(missing) == .refused(ENOENT))
+    #expect(URL(filePath: DiskState.nearest(missing)).standardizedFileURL.path == place.url.standardizedFileURL.path)
+    #expect(DiskState.waiting(EIO).reason("journal") == "journal cannot be written: Input/output error")
+    let failed = StoreError(DatabaseError(resultCode: .SQLITE_IOERR_WRITE), path: "store.db")
+    #expect(failed.kind == .unwritable)
+    #expect(StoreError(DatabaseError(resultCode: .SQLITE_FULL), path: "store.db").kind == .full)
+    #expect(Problem(failed).status.code == 507)
+    #expect(Problem(failed).title == "Disk not writable")
+  }
+}
