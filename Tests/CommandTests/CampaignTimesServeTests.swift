@@ -36,8 +36,7 @@ struct CampaignTimesServeTests {
     #expect(taken.count == 20)
     let other = taken.compactMap { $0.expiration.flatMap(Double.init) }.filter { $0 > 0 }
     #expect(other.count == 10)
-    // Rounded up by at most a 64th, so that notifications of the same moment share it.
-    #expect(other.allSatisfy { (began + 3599...sentBy + 3660).contains($0) }, "\(other), from \(began) to \(sentBy)")
+    #expect(other.allSatisfy { (began + 3599...sentBy + 3600).contains($0) }, "\(other), from \(began) to \(sentBy)")
   }
 
   @Test("a local send that is still under way when its zone's quiet hours begin rests, and says so")

@@ -60,11 +60,13 @@ package final class PreparedNotification: Sendable {
 
   /// What the engine sends to many devices.
   ///
-  /// - Parameter payload: the same for all; empty if each brings its own.
-  func campaign(payload: [UInt8]) -> Campaign {
+  /// - Parameters:
+  ///   - payload: the same for all; empty if each brings its own.
+  ///   - expiration: the campaign's own, in seconds since 1970.
+  func campaign(payload: [UInt8], expiration: UInt32?) -> Campaign {
     var campaign = group.campaign()
     campaign.payload = payload
-    campaign.expiration = expiration ?? group.expiration
+    campaign.expiration = expiration
     return campaign
   }
 

@@ -144,10 +144,12 @@ extension PushApp {
       throw CarillonError(.payload, "The notification: \(error).")
     }
     let hasPlaceholders = !template.columns.isEmpty
+    let now = NIOLoop.wallClock
     let prepared = try PreparedNotification(
       notification, payload: template.sample, settings: entry.settings, kind: entry.credential.kind,
-      now: NIOLoop.wallClock)
-    var sent = prepared.campaign(payload: hasPlaceholders ? [] : json)
+      now: now)
+    var sent = prepared.campaign(
+      payload: hasPlaceholders ? [] : json, expiration: notification.expiration?.unixSeconds(now: now))
     sent.headers?.collapseIdentifier = prepared.collapseID
     let note = CampaignNote(name: name, template: hasPlaceholders ? String(decoding: json, as: UTF8.self) : nil)
     return CampaignPlan(

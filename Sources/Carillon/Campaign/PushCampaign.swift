@@ -32,7 +32,8 @@ public final class PushCampaign: Sendable {
   private let source: CampaignSource
   private let loop: any Loop
   private let chunk: AudienceChunk
-  /// A service's campaign. It resumes when its app is removed and added again.
+  /// A service's campaign, which its app's registry knows since before the journal did. It resumes
+  /// when its app is removed and added again.
   private let isKept: Bool
   private let started = ContinuousClock.now
   private let ending = Mutex<Ending?>(nil)
@@ -59,6 +60,7 @@ public final class PushCampaign: Sendable {
     var registered = RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept)
     if isKept { registered.stall = { self.stall() } }
     let number = runtime.runs.add(registered)
+    if isKept { runtime.runs.endBeginning() }
     if number == nil { cutShort() }
     do throws(AudienceError) {
       try await source.run(run, chunk: chunk)

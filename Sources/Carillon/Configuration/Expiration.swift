@@ -32,13 +32,13 @@ extension PushNotification.Expiration {
     }
   }
 
-  /// The same, with a lifetime rounded up by at most 2 %. Single notifications of the same moment
+  /// The same, with a lifetime shortened by less than 2 %: nothing is delivered late. Single notifications of the same moment
   /// share what they have in common: a time of its own for each second would make them cost more.
   func sharedUnixSeconds(now: UInt32) -> UInt32 {
     guard case .after(let duration) = self else { return unixSeconds(now: now) }
     let step = max(1, duration.expirationSeconds / 64)
     let end = Int64(now) + duration.expirationSeconds
-    return UInt32(clamping: (end + step - 1) / step * step)
+    return UInt32(clamping: end / step * step)
   }
 }
 

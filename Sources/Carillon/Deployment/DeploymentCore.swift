@@ -253,6 +253,9 @@ final class DeploymentCore: Sendable {
     state.withLock { if case .running(let engine) = $0.phase { engine } else { nil } }
   }
 
+  /// It ends, or has ended.
+  var isOver: Bool { state.withLock { if case .ended = $0.phase { true } else { false } } }
+
   static var hasEnded: CarillonError { CarillonError(.cancelled, "The deployment has ended.") }
 
   // MARK: Running

@@ -21,7 +21,8 @@ extension AppRuntime {
     guard let intake else { return false }
     let emptied = intake.finish()
     if !app.hold.isHeld { await emptied.waitInAnyCase(atMost: duration, on: engine.loop) }
-    guard !emptied.isOpen || runs.hasKept else { return false }
+    // Nothing can begin any more if nothing of it is left.
+    guard !emptied.isOpen || !runs.closeUnlessKept() else { return false }
     app.suspend(because: Self.removalReason)
     runs.cancelAll { !$0.isKept }
     return true

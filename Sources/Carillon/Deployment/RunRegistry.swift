@@ -16,6 +16,8 @@ final class RunRegistry: Sendable {
   private struct State {
     var runs: [UInt64: Run] = [:]
     var nextNumber: UInt64 = 0
+    /// Kept runs that are not added yet.
+    var beginningCount = 0
     var isClosed = false
   }
 
@@ -57,8 +59,31 @@ final class RunRegistry: Sendable {
     return runs.compactMap { $0.stall?() }.max() ?? .zero
   }
 
-  /// Whether a run remains that can resume with its app.
-  var hasKept: Bool { state.withLock { $0.runs.values.contains(where: \.isKept) } }
+  /// A run that can resume with its app is about to be added. From now on the app is not given up
+  /// until ``endBeginning()``.
+  ///
+  /// - Returns: false once the registry is closed.
+  func startBeginning() -> Bool {
+    state.withLock { state in
+      guard !state.isClosed else { return false }
+      state.beginningCount += 1
+      return true
+    }
+  }
+
+  /// It was added, or will not be.
+  func endBeginning() { state.withLock { $0.beginningCount = max(0, $0.beginningCount - 1) } }
+
+  /// Closes the registry, unless a run remains or begins that can resume with its app.
+  ///
+  /// - Returns: whether it is closed.
+  func closeUnlessKept() -> Bool {
+    state.withLock { state in
+      guard state.beginningCount == 0, !state.runs.values.contains(where: \.isKept) else { return false }
+      state.isClosed = true
+      return true
+    }
+  }
 
   func cancelAll(where isMeant: (Run) -> Bool = { _ in true }) {
     let runs = state.withLock { Array($0.runs.values) }

@@ -31,7 +31,11 @@ package enum JournalReportTable {
           "unsent: certainly not sent. unknown: may have arrived or "
             + "not.\(hasLost ? " lost: damage has taken their records." : "")")
       }
-      if report.unfinished.isEmpty {
+      if report.isService {
+        lines.append(
+          report.unfinished.isEmpty
+            ? "All have ended." : "They are a service's: carillon serve resumes them when it starts.")
+      } else if report.unfinished.isEmpty {
         lines.append(report.isClosed ? "All have ended." : "All have ended. Print their account with: \(resumeCommand)")
       } else {
         lines.append("Resume with: \(resumeCommand)")
@@ -70,4 +74,14 @@ package enum JournalReportTable {
   }
 
   private static func grouped(_ number: Int) -> String { NumberText.grouped(number) }
+}
+
+extension JournalReport {
+  /// Something in it belongs to `carillon serve`.
+  fileprivate var isService: Bool {
+    campaigns.contains { state in
+      let note = CampaignNote(reading: state.campaign.context)
+      return note.served != nil || note.intakeRun != nil
+    }
+  }
 }

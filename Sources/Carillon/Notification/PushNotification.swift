@@ -141,7 +141,8 @@ extension PushNotification {
     case notStored
     /// Not after this time. Whole seconds are sent.
     case at(Date)
-    /// The lifetime, counted from the call that sends it, and rounded up by at most 2 %.
+    /// The lifetime, counted from the call that sends it: of a campaign exactly, of a single
+    /// notification shortened by less than 2 %, so that those of the same moment share it.
     case after(Duration)
   }
 }

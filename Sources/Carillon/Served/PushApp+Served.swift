@@ -8,6 +8,21 @@ extension PushApp {
   /// account before the journal forgets the campaign.
   package func serve(_ served: ServedCampaign, _ events: ServedEvents) async throws(CarillonError) -> PushCampaign {
     let runtime = try await core.runtime(of: entry)
+    // Before the journal has it: an app that is removed meanwhile keeps the campaign.
+    guard runtime.runs.startBeginning() else {
+      throw CarillonError(.cancelled, "The app \"\(id)\" was removed from its deployment.")
+    }
+    do throws(CarillonError) {
+      return try await serve(served, events, runtime)
+    } catch {
+      runtime.runs.endBeginning()
+      throw error
+    }
+  }
+
+  private func serve(
+    _ served: ServedCampaign, _ events: ServedEvents, _ runtime: AppRuntime
+  ) async throws(CarillonError) -> PushCampaign {
     let unfinished = core.served(served.name)
     var plan: CampaignPlan
     let list: ServedList
@@ -76,6 +91,21 @@ extension PushApp {
 }
 
 extension Deployment {
+  /// Ends in the journal what the service knows to have ended: the process was killed between the
+  /// two. The service has their final accounts.
+  package func settle(served names: Set<String>) {
+    guard let journal = core.journal else { return }
+    for state in core.unfinished {
+      guard let name = CampaignNote(reading: state.campaign.context).served, names.contains(name),
+        core.take(unfinished: state.campaign.number)
+      else { continue }
+      journal.abandonCampaign(state.campaign.number)
+    }
+  }
+
+  /// Nothing can begin any more.
+  package var hasEnded: Bool { core.isOver }
+
   /// The campaigns of a service that earlier processes began and that were not resumed.
   package var servedRemainders: [ServedRemainder] {
     unfinishedCampaigns.compactMap { unfinished in

@@ -8,7 +8,7 @@ internal import PushWire
 struct CampaignPlan: Sendable {
   enum Source: String, Sendable { case upload, devices }
 
-  enum Start: Sendable {
+  enum Start: Hashable, Sendable {
     /// When it is started.
     case now
     case at(StoreInstant)

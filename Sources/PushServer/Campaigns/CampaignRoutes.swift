@@ -46,6 +46,7 @@ struct CampaignRoutes: Sendable {
     try request.bodyType([.json])
     let plan = try CampaignPlan(parsing: try await access.body(of: request)[...])
     try plan.check(for: app)
+    try plan.checkTime(now: .now)
     let record = StoredCampaign(
       id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .now)
     try await controller.store.add(record)
@@ -102,6 +103,7 @@ struct CampaignRoutes: Sendable {
       let old = try CampaignPlan(parsing: record.content[...])
       let plan = try old.changed(by: changes[...])
       try plan.check(for: app)
+      if plan.start != old.start { try plan.checkTime(now: .now) }
       try AudienceColumns(record.upload, path: runner.spool.audience(record.id)).check(plan, insteadOf: old)
       record.content = plan.content
     }
@@ -130,6 +132,7 @@ struct CampaignRoutes: Sendable {
           .conflict, "No audience", "The campaign has no audience yet.",
           action: "Upload one: POST …/campaigns/\(record.id.text)/audience.")
       }
+      if record.status == .draft { try plan.checkTime(now: .now) }
       return .started(isDue: runner.isDue(plan))
     } _: { record in
       if record.status == .running { record.startedAt = record.startedAt ?? .now }

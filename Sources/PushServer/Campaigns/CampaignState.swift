@@ -31,8 +31,10 @@ enum CampaignEvent: Hashable, Sendable {
   case edited
   /// It is to begin, now or at its time.
   case started(isDue: Bool)
-  /// Its time has come.
-  case due
+  /// Its time may have come.
+  case due(isDue: Bool)
+  /// The devices that it is for are fixed.
+  case audienceFixed
   case paused
   /// - isBegun: its time has come before.
   case resumed(isBegun: Bool)
@@ -48,11 +50,15 @@ enum CampaignEvent: Hashable, Sendable {
   /// Everything has its outcome.
   case ended
   case failed
+  /// Everything of a campaign that was cancelled or has failed has its outcome.
+  case settled
 }
 
 /// What an event makes of a campaign.
 enum CampaignTransition: Hashable, Sendable {
   case to(CampaignState)
+  /// The state stays, and the event changes something else of the campaign.
+  case edits
   /// Nothing changes: that is so already, or makes no difference.
   case stays
   /// The event does not fit the state; a sentence.
@@ -64,28 +70,30 @@ extension CampaignState {
     switch event {
     case .uploadBegan: uploadBegan
     case .uploadEnded(let isComplete):
-      self == .uploading ? (isComplete ? .to(.draft) : .stays) : .refused(sentence("takes no upload"))
+      self == .uploading ? (isComplete ? .to(.draft) : .edits) : .refused(sentence("takes no upload"))
     case .edited:
       self == .draft || self == .scheduled
-        ? .stays : .refused(sentence("cannot be changed; only a draft or scheduled one can"))
+        ? .edits : .refused(sentence("cannot be changed; only a draft or scheduled one can"))
     case .started(let isDue): started(isDue)
-    case .due: self == .scheduled ? .to(.running) : .stays
+    case .due(let isDue): self == .scheduled && isDue ? .to(.running) : .stays
+    case .audienceFixed: self == .running ? .edits : .stays
     case .paused: paused
     case .resumed(let isBegun): resumed(isBegun)
     case .cancelled: cancelled
-    case .doubted: self == .scheduled || self == .running ? .to(.held) : .stays
+    case .doubted: self == .scheduled || self == .running ? .to(.held) : self == .held ? .edits : .stays
     case .decided: self == .held ? .to(.running) : resumed(true)
     case .hindered: self == .running ? .to(.held) : .stays
     case .freed: self == .held ? .to(.running) : .stays
     case .ended: [.running, .paused, .held].contains(self) ? .to(.finished) : .stays
     case .failed: isOver ? .stays : .to(.failed)
+    case .settled: self == .cancelled || self == .failed ? .edits : .stays
     }
   }
 
   private var uploadBegan: CampaignTransition {
     switch self {
     case .draft: .to(.uploading)
-    case .uploading: .stays
+    case .uploading: .edits
     default: .refused(sentence("takes no audience any more"))
     }
   }

@@ -22,6 +22,7 @@ extension YAMLNode {
 
 extension CampaignTimes.App {
   init(_ settings: AppSettings?) {
+    isConfigured = settings != nil
     zone = settings?.timeZone.flatMap { TimeZone(identifier: $0) } ?? .gmt
     quietHours = settings?.quietHours.flatMap { QuietHours($0) }
     audienceByteLimit = settings.map { Int64($0.audienceByteCountOrDefault) } ?? .max

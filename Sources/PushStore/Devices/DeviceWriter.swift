@@ -44,11 +44,16 @@ struct DeviceWriter {
     if let token = device.replacedToken, token != device.token { replaced = try find(token) }
     // The gone-since time belongs to the token, so it moves with it.
     let goneAt = try present.map(\.goneAt) ?? newestGone(device.token)
-    guard let kept = replaced ?? present else {
+    guard var kept = replaced ?? present else {
       guard let id = try insert(device, goneAt: goneAt) else { throw DatabaseError(resultCode: .SQLITE_CONSTRAINT) }
       return .created(id)
     }
-    if let present, replaced != nil { try delete(present) }
+    if let present, replaced != nil {
+      try delete(present)
+      // Campaigns read devices in the order of their keys. With the lower one, whoever has read
+      // either of both does not come to the other, and whoever has read none comes to this one.
+      if present.key < kept.key { try move(&kept, to: present.key) }
+    }
     try update(kept, device, goneAt: goneAt, registeredAt: max(kept.registeredAt, present?.registeredAt ?? 0))
     return .updated(kept.id)
   }
@@ -124,6 +129,14 @@ struct DeviceWriter {
     let write = try database.cachedStatement(sql: "UPDATE devices SET tags = ? WHERE number = ?")
     try write.execute(arguments: [DeviceTags.text(tags), found.key])
     try changeTags(of: found.key, from: found.tags, to: tags)
+  }
+
+  private mutating func move(_ found: inout Found, to key: Int64) throws {
+    try changeTags(of: found.key, from: found.tags, to: [])
+    try database.cachedStatement(sql: "UPDATE devices SET number = ? WHERE number = ?")
+      .execute(arguments: [key, found.key])
+    found.key = key
+    try changeTags(of: key, from: [], to: found.tags)
   }
 
   private mutating func delete(_ found: Found) throws {

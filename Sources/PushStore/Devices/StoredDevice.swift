@@ -1,7 +1,7 @@
 /// A device of an app, as it was last registered.
 package struct StoredDevice: Hashable, Sendable {
   /// Its place in the order in which devices are listed; from 1. It stays when the token changes,
-  /// and is never used again.
+  /// and no later device gets it. Of two devices that become one, the lower one stays.
   package var key: Int64
   package var id: StoredUUID
   package var token: [UInt8]

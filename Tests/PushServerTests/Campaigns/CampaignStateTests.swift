@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Testing
 
 @testable internal import PushServer
@@ -6,21 +7,23 @@ internal import Testing
 struct CampaignStateTests {
   private static let events: [CampaignEvent] = [
     .uploadBegan, .uploadEnded(isComplete: false), .uploadEnded(isComplete: true), .edited, .started(isDue: false),
-    .started(isDue: true), .due, .paused, .resumed(isBegun: false), .resumed(isBegun: true), .cancelled, .doubted,
-    .decided, .hindered, .freed, .ended, .failed,
+    .started(isDue: true), .due(isDue: false), .due(isDue: true), .paused, .resumed(isBegun: false),
+    .resumed(isBegun: true), .cancelled, .doubted, .decided, .hindered, .freed, .ended, .failed, .audienceFixed,
+    .settled,
   ]
 
-  /// Every state with every event, in the order above: a state, `=` for no change, `!` for refused.
+  /// Every state with every event, in the order above: a state, `=` for no change, `~` for a change of
+  /// something else, `!` for refused.
   private static let table: [(CampaignState, String)] = [
-    (.draft, "uploading ! ! = scheduled running = ! ! ! cancelled = ! = = = failed"),
-    (.uploading, "= = draft ! ! ! = ! ! ! cancelled = ! = = = failed"),
-    (.scheduled, "! ! ! = = = running paused = = cancelled held = = = = failed"),
-    (.running, "! ! ! ! = = = paused = = cancelled held = held = finished failed"),
-    (.paused, "! ! ! ! ! ! = = scheduled running cancelled = running = = finished failed"),
-    (.held, "! ! ! ! = = = paused = = cancelled = running = running finished failed"),
-    (.finished, "! ! ! ! = = = ! ! ! ! = ! = = = ="),
-    (.cancelled, "! ! ! ! ! ! = ! ! ! = = ! = = = ="),
-    (.failed, "! ! ! ! ! ! = ! ! ! ! = ! = = = ="),
+    (.draft, "uploading ! ! ~ scheduled running = = ! ! ! cancelled = ! = = = failed = ="),
+    (.uploading, "~ ~ draft ! ! ! = = ! ! ! cancelled = ! = = = failed = ="),
+    (.scheduled, "! ! ! ~ = = = running paused = = cancelled held = = = = failed = ="),
+    (.running, "! ! ! ! = = = = paused = = cancelled held = held = finished failed ~ ="),
+    (.paused, "! ! ! ! ! ! = = = scheduled running cancelled = running = = finished failed = ="),
+    (.held, "! ! ! ! = = = = paused = = cancelled ~ running = running finished failed = ="),
+    (.finished, "! ! ! ! = = = = ! ! ! ! = ! = = = = = ="),
+    (.cancelled, "! ! ! ! ! ! = = ! ! ! = = ! = = = = = ~"),
+    (.failed, "! ! ! ! ! ! = = ! ! ! ! = ! = = = = = ~"),
   ]
 
   @Test("every event in every state", arguments: table.map(\.0))
@@ -31,11 +34,26 @@ struct CampaignStateTests {
       let found =
         switch state.after(event) {
         case .to(let next): next.rawValue
+        case .edits: "~"
         case .stays: "="
         case .refused: "!"
         }
       #expect(found == expected, "\(state) after \(event)")
     }
+  }
+
+  @Test("what an app causes is no failure of a part that could not begin; only a journal or the end leaves it")
+  func setbacks() {
+    func setback(_ code: CarillonError.Code, isEnding: Bool = false, isAppTroubled: Bool = false) -> PartSetback {
+      PartSetback(code, isEnding: isEnding, isAppTroubled: isAppTroubled)
+    }
+    for code in [CarillonError.Code.configuration, .cancelled, .gateway, .credential] {
+      #expect(setback(code) == .begins, "the app is removed, or was a moment ago: \(code)")
+      #expect(setback(code, isEnding: true) == .leaves)
+    }
+    #expect(setback(.journal, isAppTroubled: true) == .leaves)
+    #expect(setback(.payload) == .fails)
+    #expect(setback(.payload, isAppTroubled: true) == .begins)
   }
 
   @Test("the table has every state; one that is over is never left")

@@ -37,8 +37,9 @@ struct DeviceModel {
     device.language = Self.value(entry.language, device.language)
     device.timeZone = Self.value(entry.timeZone, device.timeZone)
     if case .set(let tags) = entry.tags { device.tags = tags.sorted() }
-    list[index] = device
-    if let present, present != index { list.remove(at: present) }
+    // Of two devices that become one, the earlier place stays.
+    list[min(index, present ?? index)] = device
+    if let present, present != index { list.remove(at: max(index, present)) }
     return .updated(device.id)
   }
 

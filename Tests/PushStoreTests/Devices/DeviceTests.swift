@@ -116,6 +116,40 @@ struct DeviceTests {
     try store.close()
   }
 
+  @Test("a device whose token is replaced while its audience is read is read once, whichever was registered first")
+  func replacedMeanwhile() async throws {
+    let store = try open()
+    func register(_ token: UInt8, replacing old: UInt8? = nil) async throws {
+      var registration = DeviceRegistration(
+        token: [token], replacedToken: old.map { [$0] }, newID: StoredUUID(high: UInt64(token), low: 1),
+        registeredAt: StoreInstant(milliseconds: Int64(token)))
+      if old == nil { registration.tags = .set(["t\(token)"]) }
+      _ = try await store.register(registration, app: "news")
+    }
+    func tokens(after key: Int64, through last: Int64) async throws -> [UInt8] {
+      try await store.audiencePage(
+        app: "news", filter: AudienceFilter(), after: key, through: last, timeZone: nil, limit: 10
+      ).flatMap(\.token)
+    }
+    for token in 1...4 as ClosedRange<UInt8> { try await register(token) }
+    let last = try await store.lastDeviceKey(app: "news")
+    #expect(try await tokens(after: 0, through: 1) == [1])
+    // It has got the notification as 1: not again as 1, with the place of 3.
+    try await register(1, replacing: 3)
+    #expect(try await tokens(after: 1, through: last) == [2, 4])
+    // A device of the audience is not lost because it is one with a later device.
+    try await register(9)
+    try await register(2, replacing: 9)
+    #expect(try await tokens(after: 1, through: last) == [2, 4])
+    // It has the name and the tags of the token that it replaces.
+    let merged = try #require(try await store.device(token: [2], app: "news"))
+    #expect(merged.id == StoredUUID(high: 9, low: 1))
+    #expect(merged.tags == ["t9"])
+    #expect(try await store.devices(app: "news", tag: "t9", after: 0, limit: 9) == [merged])
+    #expect(try await store.devices(app: "news", tag: "t2", after: 0, limit: 9).isEmpty)
+    try store.close()
+  }
+
   @Test("few matches among many devices: the page is full, though each read looks at a part")
   func sparse() async throws {
     let store = try open()

@@ -38,7 +38,9 @@ final class CampaignController: Sendable {
     work.put(live)
   }
 
-  /// Changes a campaign as an event demands, and as `edit` says.
+  /// Changes a campaign as an event demands, and then as `edit` says. Both decide on the record that
+  /// they change: if it was changed meanwhile, they are asked again. An event that changes nothing in
+  /// this state edits nothing either.
   ///
   /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state;
   ///   ``StoreError``; what `event` and `edit` throw.
@@ -55,7 +57,8 @@ final class CampaignController: Sendable {
       switch state.after(try event(old)) {
       case .refused(let why):
         throw Problem(.conflict, "Wrong state", why)
-      case .stays: break
+      case .stays: return old
+      case .edits: break
       case .to(let next):
         new.state = next.rawValue
         new.reason = ""

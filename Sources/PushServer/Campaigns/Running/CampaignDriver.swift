@@ -31,6 +31,9 @@ struct CampaignDriver: Sendable {
   /// sent before its store was restored from a backup.
   private static let latestBeginning: Int64 = 3600 * 1000
 
+  /// A minute more than the longest wait.
+  private static let unremarkableDelay: Int64 = 120_000
+
   private var store: any Store { controller.store }
 
   func run() async {
@@ -93,28 +96,43 @@ struct CampaignDriver: Sendable {
   }
 
   private func begin(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
-    let due = plan.dueAt
-    let late = StoreInstant.now.milliseconds - due.milliseconds
-    guard late >= 0 else { return .until(due) }
-    // A campaign without a scheduled time is never late.
-    guard due.milliseconds == 0 || late <= Self.latestBeginning else {
-      try await doubt(
-        "Its time was \(Duration.seconds(late / 1000).spoken) ago. The service did not run then, or its store was "
-          + "restored from a backup. Resume it to send it now, or cancel it.")
-      return .again
-    }
-    // A minute more than the longest wait.
-    let isLate = due.milliseconds > 0 && late > 120_000
-    try await controller.change(live.id, { _ in .due }) { record in
-      record.startedAt = record.startedAt ?? .now
-      if isLate {
-        record.reason = "It began \(Duration.seconds(late / 1000).spoken) late, because the service did not run then."
+    let now = StoreInstant.now
+    guard plan.dueAt <= now else { return .until(plan.dueAt) }
+    // Its time is looked at again on the record that changes: it may have got another one.
+    let begun = try await controller.change(live.id, { try Self.beginning(of: $0, at: now) }) { record in
+      let late = try Self.lateness(of: record, at: now)
+      let spoken = Duration.seconds(late / 1000).spoken
+      if record.status == .held {
+        record.isDoubtful = true
+        record.reason =
+          "Its time was \(spoken) ago. The service did not run then, or its store was restored from a backup. "
+          + "Resume it to send it now, or cancel it."
+      } else {
+        record.startedAt = record.startedAt ?? now
+        if late > Self.unremarkableDelay {
+          record.reason = "It began \(spoken) late, because the service did not run then."
+        }
       }
     }
-    if isLate {
-      logger.warning("a campaign begins late", metadata: ["campaign": "\(live.id.text)", "seconds": "\(late / 1000)"])
+    if begun.status == .held || begun.status == .running, !begun.reason.isEmpty {
+      logger.warning(
+        "a campaign is late", metadata: ["campaign": "\(live.id.text)", "why": "\(begun.reason)"])
     }
     return .again
+  }
+
+  /// How many milliseconds after its time a campaign would begin. One without a scheduled time is
+  /// never late.
+  private static func lateness(of record: StoredCampaign, at now: StoreInstant) throws -> Int64 {
+    let due = try CampaignPlan(parsing: record.content[...]).dueAt
+    return due.milliseconds == 0 ? 0 : now.milliseconds - due.milliseconds
+  }
+
+  static func beginning(of record: StoredCampaign, at now: StoreInstant) throws -> CampaignEvent {
+    let late = try lateness(of: record, at: now)
+    // What was paused or cancelled meanwhile has no time that could have come.
+    guard record.status == .scheduled else { return .due(isDue: false) }
+    return late > latestBeginning ? .doubted : .due(isDue: late >= 0)
   }
 
   /// Whether an operator must say if the campaign continues.
@@ -128,8 +146,6 @@ struct CampaignDriver: Sendable {
   private func doubt(_ reason: String) async throws {
     live.pause()
     try await controller.change(live.id, { _ in .doubted }) { record in
-      // It may have been paused meanwhile.
-      guard record.status == .held else { return }
       record.reason = reason
       record.isDoubtful = true
     }
@@ -175,7 +191,7 @@ struct CampaignDriver: Sendable {
   private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign {
     guard plan.source == .devices, record.lastKey == nil else { return record }
     let key = try await store.lastDeviceKey(app: record.app)
-    return try await controller.change(live.id, { _ in .due }) { $0.lastKey = $0.lastKey ?? key }
+    return try await controller.change(live.id, { _ in .audienceFixed }) { $0.lastKey = $0.lastKey ?? key }
   }
 
   /// The parts of a campaign that has begun; they are made once.
@@ -223,7 +239,7 @@ struct CampaignDriver: Sendable {
         [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .now)])
     }
     guard !live.isBusy else { return .wait }
-    try await controller.change(live.id, { $0.status == .failed ? .failed : .cancelled }) { $0.endedAt = .now }
+    try await controller.change(live.id, { _ in .settled }) { $0.endedAt = .now }
     return .leave
   }
 
@@ -236,10 +252,18 @@ struct CampaignDriver: Sendable {
         let account = try await DryRun(parts: parts).account(part, of: record, plan)
         return try await end(part, record, account)
       }
-      let app = try deployment.app(record.app)
+      let app: PushApp
+      do throws(CarillonError) { app = try deployment.app(record.app) } catch {
+        return await didNotBegin(part, error)
+      }
       // Its list is there, also if nothing was uploaded.
       try parts.spool.make(record.id)
-      let campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
+      let campaign: PushCampaign
+      do throws(CarillonError) {
+        campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
+      } catch {
+        return await didNotBegin(part, error)
+      }
       live.begun(part: part.number, campaign)
       try await follow(part, record, campaign)
     } catch let error as CarillonError {
@@ -278,6 +302,22 @@ struct CampaignDriver: Sendable {
       ])
   }
 
+  /// Nothing of it was sent. What its app caused is no failure: the next step of the driver holds
+  /// the campaign with the reason, or begins the part again.
+  private func didNotBegin(_ part: StoredCampaignPart, _ error: CarillonError) async {
+    let setback = PartSetback(
+      error.code, isEnding: deployment.hasEnded, isAppTroubled: schedule.hasTroubledApp(live.app))
+    switch setback {
+    case .leaves: live.leave()
+    case .begins:
+      logger.notice(
+        "a campaign's part could not begin yet",
+        metadata: ["campaign": "\(live.id.text)", "why": "\(error.message)"])
+      try? await Task.sleep(for: Self.pauseAfterTrouble)
+    case .fails: await failed(part, error)
+    }
+  }
+
   private func failed(_ part: StoredCampaignPart, _ error: CarillonError) async {
     switch error.code {
     case .cancelled, .journal:
@@ -288,6 +328,25 @@ struct CampaignDriver: Sendable {
       _ = try? await controller.change(live.id, { _ in .hindered }) { $0.reason = error.message }
     default:
       _ = try? await controller.change(live.id, { _ in .failed }) { $0.reason = error.message }
+    }
+  }
+}
+
+/// What becomes of a part that could not begin.
+enum PartSetback: Hashable {
+  /// The process ends, or its journal cannot be written: the next process begins it.
+  case leaves
+  /// It begins again, as soon as its app can send.
+  case begins
+  /// It can never begin.
+  case fails
+
+  init(_ code: CarillonError.Code, isEnding: Bool, isAppTroubled: Bool) {
+    switch code {
+    case .journal: self = .leaves
+    case .cancelled: self = isEnding ? .leaves : .begins
+    case .configuration, .credential, .gateway: self = isEnding ? .leaves : .begins
+    default: self = isAppTroubled ? .begins : .fails
     }
   }
 }

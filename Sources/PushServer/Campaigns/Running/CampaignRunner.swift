@@ -43,7 +43,22 @@ final class CampaignRunner: Service {
 
   /// Resumes the campaigns of earlier processes.
   func recover() async throws(StoreError) {
+    deployment.settle(served: try await endedRemainders(deployment.servedRemainders.map(\.name)))
     for campaign in try await controller.store.openCampaigns() { controller.wake(campaign) }
+  }
+
+  /// Of parts in the journal, those whose final accounts the store has.
+  func endedRemainders(_ names: [String]) async throws(StoreError) -> Set<String> {
+    var ended: Set<String> = []
+    var ends: [StoredUUID: Set<Int>] = [:]
+    for name in names {
+      guard let (id, number) = StoredUUID.part(named: name) else { continue }
+      if ends[id] == nil {
+        ends[id] = Set(try await controller.store.parts(of: id).filter { $0.endedAt != nil }.map(\.number))
+      }
+      if ends[id]?.contains(number) == true { ended.insert(name) }
+    }
+    return ended
   }
 
   func run() async throws {

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import HTTPTypes
 internal import PushStore
 
 /// Finds parts of campaigns that the journal has had, and does not know any more although they have
@@ -32,6 +33,12 @@ struct ForgottenParts: Sendable {
     }
     return try await controller.change(id) { campaign in
       if campaign.isDoubtful { return .decided }
+      // It resumes by itself when it can: nothing that a person says changes that.
+      if campaign.status == .held {
+        throw Problem(
+          .conflict, "Cannot resume", "The campaign cannot be sent at present. \(campaign.reason)",
+          action: "Remove the obstacle: it resumes by itself then. Or cancel it.")
+      }
       let isDue = try CampaignPlan(parsing: campaign.content[...]).dueAt <= .now
       return .resumed(isBegun: campaign.startedAt != nil || isDue)
     } _: { campaign in

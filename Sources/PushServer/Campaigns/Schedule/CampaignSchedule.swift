@@ -8,6 +8,12 @@ struct CampaignSchedule: Sendable {
 
   func times(_ plan: CampaignPlan, _ id: String) -> CampaignTimes { CampaignTimes(plan: plan, app: app(id)) }
 
+  /// The app cannot send at present, whatever the campaign.
+  func hasTroubledApp(_ id: String) -> Bool {
+    guard app(id).isConfigured, let served = try? deployment.app(id) else { return true }
+    return served.stopReason != nil
+  }
+
   func obstacle(
     _ plan: CampaignPlan, _ id: String, _ live: LiveCampaign, now: StoreInstant
   ) -> CampaignTimes.Obstacle? {

@@ -9,6 +9,8 @@ struct CampaignTimes: Sendable {
     var quietHours: QuietHours?
     /// Of all its uploads together.
     var audienceByteLimit = Int64.max
+    /// False: the settings above are no app's.
+    var isConfigured = true
   }
 
   /// How the campaign's app is at present, and what this process has of the campaign.
@@ -75,7 +77,7 @@ struct CampaignTimes: Sendable {
   /// see ``schedule(_:now:)``.
   func obstacle(_ conditions: Conditions, now: StoreInstant) -> Obstacle? {
     if plan.isDryRun { return nil }
-    guard conditions.isConfigured else {
+    guard conditions.isConfigured, app.isConfigured else {
       return Obstacle(reason: "The app is not in the configuration; it resumes when the app is added again.")
     }
     if let reason = conditions.stopReason { return Obstacle(reason: "The app has stopped: \(reason).") }

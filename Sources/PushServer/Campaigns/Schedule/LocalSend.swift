@@ -11,6 +11,8 @@ struct LocalSend: Hashable, Sendable {
   var missingTimeZone = MissingZone.appDefault
   /// What is done for devices whose time has passed when the campaign starts.
   var past = Past.now
+  /// It was said, and is not the default.
+  var isPastChosen = false
 
   init(local: Int64, missingTimeZone: MissingZone = .appDefault, past: Past = .now) {
     self.local = local
@@ -34,6 +36,7 @@ struct LocalSend: Hashable, Sendable {
     if let text = try fields.text("past") {
       guard let choice = Past(rawValue: text) else { throw fields.wrong("past", "It must be \"now\" or \"skip\".") }
       past = choice
+      isPastChosen = true
     }
     try fields.finish()
   }
