@@ -32,8 +32,9 @@ extension PushNotification.Expiration {
     }
   }
 
-  /// The same, with a lifetime shortened by less than 2 %: nothing is delivered late. Single notifications of the same moment
-  /// share what they have in common: a time of its own for each second would make them cost more.
+  /// The same, with a lifetime shortened by less than 2 %: nothing is delivered late. Single
+  /// notifications of the same moment share what they have in common: a time of its own for each
+  /// second would make them cost more.
   func sharedUnixSeconds(now: UInt32) -> UInt32 {
     guard case .after(let duration) = self else { return unixSeconds(now: now) }
     let step = max(1, duration.expirationSeconds / 64)

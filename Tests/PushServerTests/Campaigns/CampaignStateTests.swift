@@ -12,8 +12,8 @@ struct CampaignStateTests {
     .settled,
   ]
 
-  /// Every state with every event, in the order above: a state, `=` for no change, `~` for a change of
-  /// something else, `!` for refused.
+  /// Every state with every event, in the order above: a state, `=` for no change, `~` for a change
+  /// of something else, `!` for refused.
   private static let table: [(CampaignState, String)] = [
     (.draft, "uploading ! ! ~ scheduled running = = ! ! ! cancelled = ! = = = failed = ="),
     (.uploading, "~ ~ draft ! ! ! = = ! ! ! cancelled = ! = = = failed = ="),

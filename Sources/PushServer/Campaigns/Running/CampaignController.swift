@@ -38,9 +38,9 @@ final class CampaignController: Sendable {
     work.put(live)
   }
 
-  /// Changes a campaign as an event demands, and then as `edit` says. Both decide on the record that
-  /// they change: if it was changed meanwhile, they are asked again. An event that changes nothing in
-  /// this state edits nothing either.
+  /// Changes a campaign as an event demands, and then as `edit` says. Both decide on the record
+  /// that they change: if it was changed meanwhile, they are asked again. An event that changes
+  /// nothing in this state edits nothing either.
   ///
   /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state;
   ///   ``StoreError``; what `event` and `edit` throw.
