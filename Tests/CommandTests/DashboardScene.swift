@@ -134,7 +134,9 @@ struct DashboardScene {
   }
 
   private func createKey(_ name: String, _ flags: [String]) async throws -> String {
-    let made = try await serve.site.run(["key", "create", "--config", "carillon.yaml", "--name", name] + flags)
+    let made = try await serve.site.run(
+      ["key", "create", "--config", "carillon.yaml", "--name", name] + (flags.contains("--app") ? [] : ["--all-apps"])
+        + flags)
     try #require(made.status == 0, "\(made)")
     return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
   }

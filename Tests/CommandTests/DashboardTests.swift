@@ -79,7 +79,7 @@ struct DashboardTests {
     let browser = Browser(port: site.service.api)
     _ = try await browser.logIn(try await site.serve.key(["--scope", "admin"]))
     let token = try #require(try await browser.get("/keys").formToken)
-    let fields = [("form-token", token), ("name", "smuggled"), ("scope", "read")]
+    let fields = [("form-token", token), ("name", "smuggled"), ("scope", "read"), ("all-apps", "yes")]
     #expect(try await browser.post("/keys", fields, origin: "http://evil.example").status == 403)
     #expect(try await browser.post("/keys", fields, origin: "null").status == 403)
     #expect(
@@ -114,6 +114,24 @@ struct DashboardTests {
     #expect(try await browser.post("/apps/chat/test", fields).status == 403)
     #expect(try await browser.post("/apps/news/test", fields).status == 404)
     #expect(try await browser.post("/apps/chat/pause", fields).status == 403)
+    await site.end()
+  }
+
+  @Test("the admin of one app makes no key that reaches further, whatever the form says")
+  func adminOfOneApp() async throws {
+    let site = try await Self.site()
+    let browser = Browser(port: site.service.api)
+    _ = try await browser.logIn(try await site.serve.key(["--scope", "admin", "--app", "chat"]))
+    let page = try await browser.get("/keys")
+    #expect(!page.text.contains("all-apps"))
+    let token = try #require(page.formToken)
+    let fields = [("form-token", token), ("name", "more"), ("scope", "admin")]
+    #expect(try await browser.post("/keys", fields).status == 422)
+    #expect(try await browser.post("/keys", fields + [("all-apps", "yes")]).status == 403)
+    #expect(try await browser.post("/keys", fields + [("app", "news")]).status == 404)
+    let list = try await site.serve.site.run(["key", "list", "--config", "carillon.yaml"])
+    #expect(!list.output.contains("more"))
+    #expect(try await browser.post("/keys", fields + [("app", "chat")]).status == 200)
     await site.end()
   }
 

@@ -99,7 +99,8 @@ struct ServeSite {
 
   /// - Returns: the key's text.
   func key(_ flags: [String] = []) async throws -> String {
-    let ending = try await site.run(["key", "create", "--config", "carillon.yaml", "--name", "test"] + flags)
+    let reach = flags.contains("--app") ? [] : ["--all-apps"]
+    let ending = try await site.run(["key", "create", "--config", "carillon.yaml", "--name", "test"] + reach + flags)
     #expect(ending.status == 0, "\(ending)")
     return ending.output.trimmingCharacters(in: .whitespacesAndNewlines)
   }

@@ -56,11 +56,18 @@ struct DashboardPartTests {
     table.end("one")
     #expect(table.session("one", now: start) == nil)
     for index in 0...SessionTable.limit {
-      table.begin("\(index)", keyID: "k", formToken: "f", now: start + .seconds(index))
+      table.begin("\(index)", keyID: "k\(index / 10)", formToken: "f", now: start + .seconds(index))
     }
     #expect(table.count == SessionTable.limit)
-    #expect(table.session("0", now: start) == nil)
     #expect(table.session("\(SessionTable.limit)", now: start) != nil)
+    // However often one key logs in, the others stay logged in.
+    for index in 0...SessionTable.limit {
+      table.begin("more \(index)", keyID: "busy", formToken: "f", now: start + .seconds(2000 + index))
+    }
+    #expect(table.count == SessionTable.limit)
+    #expect(table.session("\(SessionTable.limit)", now: start) != nil)
+    #expect(table.session("more \(SessionTable.limit - SessionTable.keyLimit)", now: start) == nil)
+    #expect(table.session("more \(SessionTable.limit)", now: start) != nil)
     #expect(SessionTable.secret() != SessionTable.secret())
     #expect("abc".isSameSecret(as: "abc"))
     #expect(!"abc".isSameSecret(as: "abd"))

@@ -19,9 +19,10 @@ struct KeyShareCheckTests {
   init() async throws {
     place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
-    try await store.add(
+    _ = try await store.add(
       StoredKey(
-        id: key.id, name: "test", digest: key.digest, scopes: [Scope.read.rawValue], apps: [], createdAt: .now))
+        id: key.id, name: "test", digest: key.digest, scopes: [Scope.read.rawValue], reach: .all, createdAt: .now),
+      by: nil)
     // The second request within hours is refused.
     access = ControlAccess(
       deployment: try Deployment(apps: []), keys: KeyRing(store: store, rate: 0.0001),

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import GRDB
 internal import PushStore
 internal import Support
 internal import Testing
@@ -22,12 +23,12 @@ struct StoreTests {
   func keys() async throws {
     let store = try SQLiteStore(path: path)
     let first = StoredKey(
-      id: "a", name: "one", digest: [1, 2], scopes: ["send", "read"], apps: [], createdAt: StoreInstant(milliseconds: 1)
+      id: "a", name: "one", digest: [1, 2], scopes: ["send", "read"], reach: .all, createdAt: StoreInstant(milliseconds: 1)
     )
     let second = StoredKey(
-      id: "b", name: "two", digest: [3], scopes: [], apps: ["news"], createdAt: StoreInstant(milliseconds: 2))
-    try await store.add(second)
-    try await store.add(first)
+      id: "b", name: "two", digest: [3], scopes: [], reach: .only(["news"]), createdAt: StoreInstant(milliseconds: 2))
+    #expect(try await store.add(second, by: nil))
+    #expect(try await store.add(first, by: nil))
     #expect(try await store.keys() == [first, second])
     let instant = StoreInstant(milliseconds: 3)
     #expect(try await store.revokeKey("a", at: instant))
@@ -37,6 +38,51 @@ struct StoreTests {
     let keys = try await store.keys()
     #expect(keys.map(\.revokedAt) == [instant, nil])
     #expect(keys.map(\.lastUsedAt) == [nil, instant])
+    try store.close()
+  }
+
+  @Test("a key reaches no further than the one that creates it, and a revoked one creates none")
+  func creators() async throws {
+    let store = try SQLiteStore(path: path)
+    func key(_ id: String, _ reach: AppReach) -> StoredKey {
+      StoredKey(
+        id: id, name: id, digest: [1], scopes: ["admin"], reach: reach, createdAt: StoreInstant(milliseconds: 1))
+    }
+    #expect(try await store.add(key("all", .all), by: nil))
+    #expect(try await store.add(key("chat", .only(["chat", "news"])), by: "all"))
+    #expect(try await !store.add(key("more", .all), by: "chat"))
+    #expect(try await !store.add(key("more", .only(["chat", "sport"])), by: "chat"))
+    #expect(try await !store.add(key("more", .only([])), by: "nobody"))
+    #expect(try await store.add(key("less", .only(["news"])), by: "chat"))
+    #expect(try await store.add(key("none", .only([])), by: "chat"))
+    #expect(try await !store.add(key("again", .only(["news"])), by: "none"))
+    #expect(try await store.revokeKey("all", at: StoreInstant(milliseconds: 2)))
+    #expect(try await !store.add(key("late", .all), by: "all"))
+    #expect(try await Set(store.keys().map(\.id)) == ["all", "chat", "less", "none"])
+    try store.close()
+  }
+
+  @Test("an old key without apps stays for all of them only if no admin of some apps can have made it")
+  func migratedReach() async throws {
+    var store = try SQLiteStore(path: path)
+    for (index, id) in ["first", "reader", "limited", "later", "chosen"].enumerated() {
+      let key = StoredKey(
+        id: id, name: id, digest: [1], scopes: id == "reader" ? ["read"] : ["send", "admin"], reach: .all,
+        createdAt: StoreInstant(milliseconds: Int64(index)))
+      #expect(try await store.add(key, by: nil))
+    }
+    try store.close()
+    // As the version before wrote it.
+    let database = try DatabaseQueue(path: path)
+    try await database.write { database in
+      try database.execute(sql: "UPDATE keys SET apps = ''")
+      try database.execute(sql: "UPDATE keys SET apps = 'chat' WHERE id IN ('reader', 'limited', 'chosen')")
+      try database.execute(sql: "DELETE FROM grdb_migrations WHERE identifier LIKE '11:%'")
+    }
+    try database.close()
+    store = try SQLiteStore(path: path)
+    #expect(
+      try await store.keys().map(\.reach) == [.all, .only(["chat"]), .only(["chat"]), .only([]), .only(["chat"])])
     try store.close()
   }
 

@@ -61,7 +61,7 @@ struct WritingTests {
     let place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
     let key = StoredKey(
-      id: "a", name: "a", digest: [1], scopes: [], apps: [], createdAt: StoreInstant(milliseconds: 1))
+      id: "a", name: "a", digest: [1], scopes: [], reach: .all, createdAt: StoreInstant(milliseconds: 1))
     let failureCount = try await withThrowingTaskGroup(of: Bool.self) { group in
       for index in 0..<400 {
         group.addTask {
@@ -70,7 +70,7 @@ struct WritingTests {
             return false
           }
           // The identifier of a key is there once.
-          do throws(StoreError) { try await store.add(key) } catch { return true }
+          do throws(StoreError) { _ = try await store.add(key, by: nil) } catch { return true }
           return false
         }
       }

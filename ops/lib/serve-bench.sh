@@ -74,7 +74,7 @@ configure() {
       "shutdown: { drain: 300s }" "apps:"
     cat
   } >"$work/carillon.yaml"
-  key=$("$carillon" key create --config "$work/carillon.yaml" --name load --scope admin | tail -n 1)
+  key=$("$carillon" key create --config "$work/carillon.yaml" --name load --all-apps --scope admin | tail -n 1)
 }
 
 start_service() {

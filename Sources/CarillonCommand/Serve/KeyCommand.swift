@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushServer
+internal import PushStore
 
 struct KeyCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -18,11 +19,17 @@ struct KeyCommand: AsyncParsableCommand {
 
     @Option(help: .init("The configuration of the service.", valueName: "file")) var config: String
     @Option(help: .init("Whom it is for.", valueName: "name")) var name: String
-    @Option(help: .init("An app that it is for; may be repeated (default: all).", valueName: "id")) var app: [String] =
-      []
+    @Option(help: .init("An app that it is for; may be repeated.", valueName: "id")) var app: [String] = []
+    @Flag(help: "It is for all apps, also those that come later.") var allApps = false
     @Option(help: .init("What it may do; may be repeated (default: send, read).", valueName: "scope"))
     var scope: [Scope] = []
     @Flag(help: "One JSON object on standard output.") var json = false
+
+    func validate() throws {
+      guard allApps != !app.isEmpty else {
+        throw ValidationError("say whom the key is for: --app ID, once for each of its apps, or --all-apps")
+      }
+    }
 
     func run() async throws {
       let configuration = try ServerFile.read(config)
@@ -30,7 +37,7 @@ struct KeyCommand: AsyncParsableCommand {
         throw CommandFailure.usage("the configuration \(config) has no app \"\(app)\"")
       }
       let keys = try KeyStore(path: configuration.storePath(besides: config))
-      let key = try await keys.create(name: name, scopes: scope.isEmpty ? [.send, .read] : scope, apps: app)
+      let key = try await keys.create(name: name, scopes: scope.isEmpty ? [.send, .read] : scope, reach: allApps ? .all : .only(Set(app)))
       try keys.close()
       StandardStream.output.writeLine(json ? #"{"id":"\#(key.id)","key":"\#(key.text)"}"# : key.text)
     }
@@ -48,9 +55,8 @@ struct KeyCommand: AsyncParsableCommand {
       let head = ["id", "name", "scopes", "apps", "created", "last used", "revoked"]
       let rows = entries.map { entry in
         [
-          entry.id, entry.name, entry.scopes.joined(separator: " "),
-          entry.apps.isEmpty ? "all" : entry.apps.joined(separator: " "), entry.createdAt, entry.lastUsedAt ?? "never",
-          entry.revokedAt ?? "",
+          entry.id, entry.name, entry.scopes.joined(separator: " "), entry.reach.text, entry.createdAt,
+          entry.lastUsedAt ?? "never", entry.revokedAt ?? "",
         ]
       }
       let widths = head.indices.map { column in ([head] + rows).map { $0[column].count }.max() ?? 0 }

@@ -44,7 +44,7 @@ struct ControlAccess: Sendable {
     guard caller.seesAllApps else {
       throw Problem(
         .forbidden, "Not allowed", "\(what), and the key is not for all of them.",
-        action: "Make a key without --app: carillon key create --scope \(scope.rawValue).")
+        action: "Make a key for all of them: carillon key create --all-apps --scope \(scope.rawValue).")
     }
     return caller
   }

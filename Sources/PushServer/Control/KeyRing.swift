@@ -7,17 +7,17 @@ internal import Synchronization
 struct Caller: Sendable {
   let keyID: String
   private let scopes: Set<String>
-  private let apps: Set<String>
+  let reach: AppReach
 
   init(_ key: StoredKey) {
     keyID = key.id
     scopes = Set(key.scopes)
-    apps = Set(key.apps)
+    reach = key.reach
   }
 
   func may(_ scope: Scope) -> Bool { scopes.contains(scope.rawValue) || scopes.contains(Scope.admin.rawValue) }
-  var seesAllApps: Bool { apps.isEmpty }
-  func sees(app: String) -> Bool { apps.isEmpty || apps.contains(app) }
+  var seesAllApps: Bool { reach == .all }
+  func sees(app: String) -> Bool { reach.contains(app) }
 }
 
 /// The keys of the store, read again when they may have changed: another process can make and

@@ -1,5 +1,5 @@
 package import Carillon
-internal import PushStore
+package import PushStore
 
 /// Makes, lists and revokes keys, with or without a running service.
 package struct KeyStore: Sendable {
@@ -8,8 +8,7 @@ package struct KeyStore: Sendable {
     package var id: String
     package var name: String
     package var scopes: [String]
-    /// Empty: all.
-    package var apps: [String]
+    package var reach: AppReach
     /// RFC 3339.
     package var createdAt: String
     package var lastUsedAt: String?
@@ -27,14 +26,15 @@ package struct KeyStore: Sendable {
 
   /// - Parameters:
   ///   - scopes: what it may do.
-  ///   - apps: the ids of the apps that it is for. Empty: all.
+  ///   - reach: the apps that it is for.
   /// - Returns: the key. Its secret is not stored, so this is the only time that it can be seen.
-  package func create(name: String, scopes: [Scope], apps: [String]) async throws(CarillonError) -> APIKey {
+  package func create(name: String, scopes: [Scope], reach: AppReach) async throws(CarillonError) -> APIKey {
     let key = APIKey.make()
     try await failing { () async throws(StoreError) in
-      try await store.add(
+      _ = try await store.add(
         StoredKey(
-          id: key.id, name: name, digest: key.digest, scopes: scopes.map(\.rawValue), apps: apps, createdAt: .now))
+          id: key.id, name: name, digest: key.digest, scopes: scopes.map(\.rawValue), reach: reach, createdAt: .now),
+        by: nil)
     }
     return key
   }
@@ -44,7 +44,7 @@ package struct KeyStore: Sendable {
     try await failing { () async throws(StoreError) in
       try await store.keys().map { key in
         Entry(
-          id: key.id, name: key.name, scopes: key.scopes, apps: key.apps, createdAt: InstantText.text(key.createdAt),
+          id: key.id, name: key.name, scopes: key.scopes, reach: key.reach, createdAt: InstantText.text(key.createdAt),
           lastUsedAt: key.lastUsedAt.map(InstantText.text), revokedAt: key.revokedAt.map(InstantText.text))
       }
     }

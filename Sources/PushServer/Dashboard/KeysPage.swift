@@ -22,7 +22,7 @@ extension Dashboard {
 
   /// Someone whose key is for some apps sees the keys for those only.
   private func visibleKeys(_ viewer: Page.Viewer) async throws -> [StoredKey] {
-    try await store.keys().filter { viewer.caller.mayManage(apps: $0.apps) }
+    try await store.keys().filter { viewer.caller.reach.covers($0.reach) }
   }
 
   private func shown(_ key: APIKey) -> HTML {
@@ -39,7 +39,7 @@ extension Dashboard {
     <th scope="row">\(key.name)</th>
     <td data-label="Id"><code>\(key.id)</code></td>
     <td data-label="Scopes">\(key.scopes.joined(separator: ", "))</td>
-    <td data-label="Apps">\(key.apps.isEmpty ? "all" : key.apps.joined(separator: ", "))</td>
+    <td data-label="Apps">\(key.reach.text)</td>
     <td data-label="Made">\(day(key.createdAt))</td>
     <td data-label="Last used">\(access.keys.lastUse(of: key).map(time) ?? "never")</td>
     <td class="act">\(key.revokedAt.map { "revoked \(day($0))" } ?? revokeForm(key, viewer))</td>
@@ -75,13 +75,17 @@ extension Dashboard {
     let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }.prefix(200).map { app -> HTML in
       "<label class=\"choice\"><input type=\"checkbox\" name=\"app\" value=\"\(app.id)\"> \(app.id)</label>"
     }
+    let all = HTML.when(
+      viewer.caller.seesAllApps,
+      "<label class=\"choice\"><input type=\"checkbox\" name=\"all-apps\" value=\"yes\"> "
+        + "all apps, also those that come later</label>")
     return """
       <form class="card" method="post" action="/keys"><h2>New key</h2>
       \(Page.token(viewer))
       <label for="name">Name</label>
       <input id="name" name="name" required maxlength="100" autocomplete="off">
       <fieldset><legend>Scopes</legend>\(Array(scopes))</fieldset>
-      <fieldset><legend>Apps (none chosen: all that you may see)</legend>\(Array(apps))</fieldset>
+      <fieldset><legend>Apps</legend>\(all)\(Array(apps))</fieldset>
       <button>Make the key</button>
       </form>
       """
@@ -98,12 +102,23 @@ extension Dashboard {
     let known = access.deployment.apps.map(\.id).filter { viewer.caller.sees(app: $0) }
     let chosen = form.all("app")
     guard chosen.allSatisfy({ known.contains($0) }) else { throw Problem.notFound }
-    let apps = chosen.isEmpty && !viewer.caller.mayManage(apps: []) ? known : chosen
+    let isForAll = form["all-apps"] == "yes"
+    guard isForAll != !chosen.isEmpty else {
+      throw Problem(
+        .unprocessableContent, chosen.isEmpty ? "No app" : "All apps, or some",
+        "A key is for all apps, or for those that you choose.")
+    }
     let key = APIKey.make()
-    try await store.add(
+    let isAdded = try await store.add(
       StoredKey(
         id: key.id, name: name, digest: key.digest, scopes: Scope.allCases.filter(scopes.contains).map(\.rawValue),
-        apps: apps, createdAt: .now))
+        reach: isForAll ? .all : .only(Set(chosen)), createdAt: .now),
+      by: viewer.caller.keyID)
+    guard isAdded else {
+      throw Problem(
+        .forbidden, "Not allowed", "A new key reaches no further than yours, and yours is not for all of these apps.",
+        action: "Choose apps that your key is for.")
+    }
     access.keys.changed()
     return try await keys(viewer, created: key)
   }
@@ -118,11 +133,6 @@ extension Dashboard {
     access.keys.changed()
     return Page.redirect("/keys")
   }
-}
-
-extension Caller {
-  /// A new key never has more rights than its creator. Empty: all apps.
-  fileprivate func mayManage(apps: [String]) -> Bool { apps.isEmpty ? seesAllApps : apps.allSatisfy { sees(app: $0) } }
 }
 
 extension String {

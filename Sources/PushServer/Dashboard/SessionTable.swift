@@ -15,8 +15,10 @@ struct SessionTable: Sendable {
   private var sessions: [[UInt8]: Session] = [:]
 
   static let lifetime = Duration.seconds(12 * 3600)
-  /// More than people who look at one service. The one that ends first makes room.
+  /// More than people who look at one service. The key with the most sessions makes room.
   static let limit = 1_000
+  /// More than browsers that share a key. The one that ends first makes room.
+  static let keyLimit = 20
 
   init() {}
 
@@ -25,10 +27,18 @@ struct SessionTable: Sendable {
   /// - Parameter cookie: what the browser is given.
   mutating func begin(_ cookie: String, keyID: String, formToken: String, now: ContinuousClock.Instant) {
     sessions = sessions.filter { $0.value.expiresAt > now }
-    if sessions.count >= Self.limit, let first = sessions.min(by: { $0.value.expiresAt < $1.value.expiresAt }) {
-      sessions[first.key] = nil
+    let counts = sessions.values.reduce(into: [:]) { $0[$1.keyID, default: 0] += 1 }
+    if counts[keyID, default: 0] >= Self.keyLimit {
+      endFirst(of: keyID)
+    } else if sessions.count >= Self.limit, let fullest = counts.max(by: { $0.value < $1.value }) {
+      endFirst(of: fullest.key)
     }
     sessions[Self.digest(cookie)] = Session(keyID: keyID, formToken: formToken, expiresAt: now + Self.lifetime)
+  }
+
+  private mutating func endFirst(of keyID: String) {
+    let own = sessions.filter { $0.value.keyID == keyID }
+    if let first = own.min(by: { $0.value.expiresAt < $1.value.expiresAt }) { sessions[first.key] = nil }
   }
 
   func session(_ cookie: String, now: ContinuousClock.Instant) -> Session? {

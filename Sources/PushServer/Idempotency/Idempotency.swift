@@ -36,7 +36,7 @@ struct Idempotency: RouterMiddleware {
   func handle(
     _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
-    guard request.method == .post, !Self.isStreamed(request.uri.path),
+    guard request.method == .post, !Self.isStreamed(context.route),
       let key = Self.header.flatMap({ request.headers[$0] })
     else { return try await next(request, context) }
     guard (1...Self.keyByteCountLimit).contains(key.utf8.count), key.utf8.allSatisfy({ (33...126).contains($0) }) else {
@@ -118,8 +118,11 @@ struct Idempotency: RouterMiddleware {
 
   /// Bodies and answers that are not held as a whole. Asking for them twice does nothing more than
   /// asking once.
-  private static func isStreamed(_ path: String) -> Bool {
-    path.hasSuffix("/devices:import") || path.hasSuffix("/audience") || path == "/v1/store:backup"
+  ///
+  /// - Parameter route: not the path, which can be written in several ways.
+  private static func isStreamed(_ route: String?) -> Bool {
+    guard let route else { return false }
+    return ["/devices:import", "/audience", "/store:backup"].contains { route.hasSuffix($0) }
   }
 
   private static func digest(_ request: Request, _ body: [UInt8]) -> [UInt8] {

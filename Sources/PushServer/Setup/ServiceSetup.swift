@@ -1,6 +1,7 @@
 package import Carillon
 internal import Foundation
 internal import PushGateway
+internal import PushStore
 
 /// The files of a new service: its configuration, its first key and, for a trial, certificates and
 /// scripts that run it beside a simulator of Apple's service.
@@ -42,7 +43,7 @@ package struct ServiceSetup: Sendable {
     try write(SetupText.configuration(self), to: configurationFile, mode: 0o644)
     if isTrial { try writeTrial() }
     let keys = try KeyStore(path: "\(directory)/store.db")
-    let key = try await keys.create(name: "made by carillon init", scopes: Scope.allCases, apps: [])
+    let key = try await keys.create(name: "made by carillon init", scopes: Scope.allCases, reach: .all)
     try keys.close()
     try write(key.text + "\n", to: keyFile, mode: 0o600)
   }

@@ -1,12 +1,46 @@
 /// The keys of the control interface.
 package protocol KeyRecords: Sendable {
-  func add(_ key: StoredKey) async throws(StoreError)
+  /// - Parameter creator: the key whose holder asks for it; nil: the operator, at the machine.
+  /// - Returns: false if the creator was revoked, or the new key would reach further than it.
+  func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool
   /// Oldest first, revoked ones included.
   func keys() async throws(StoreError) -> [StoredKey]
   /// - Returns: false if there is none, or it was revoked before.
   func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool
   /// When keys were last used.
   func noteUse(of keys: [String: StoreInstant]) async throws(StoreError)
+}
+
+/// The apps that a key is for. No list of apps means all of them: that is a case of its own.
+package enum AppReach: Hashable, Sendable {
+  /// Also those that are configured later.
+  case all
+  /// Possibly none.
+  case only(Set<String>)
+
+  package func contains(_ app: String) -> Bool {
+    switch self {
+    case .all: true
+    case .only(let apps): apps.contains(app)
+    }
+  }
+
+  /// Whether whoever has this reach may give the other one away.
+  package func covers(_ other: AppReach) -> Bool {
+    switch (self, other) {
+    case (.all, _): true
+    case (.only, .all): false
+    case (.only(let own), .only(let others)): others.isSubset(of: own)
+    }
+  }
+
+  /// For people: "all", "none", or the ids.
+  package var text: String {
+    switch self {
+    case .all: "all"
+    case .only(let apps): apps.isEmpty ? "none" : apps.sorted().joined(separator: " ")
+    }
+  }
 }
 
 /// A key of the control interface, without its secret.
@@ -16,21 +50,20 @@ package struct StoredKey: Hashable, Sendable {
   /// SHA-256 of the secret.
   package var digest: [UInt8]
   package var scopes: [String]
-  /// The ids of the apps that it is for. Empty: all.
-  package var apps: [String]
+  package var reach: AppReach
   package var createdAt: StoreInstant
   package var lastUsedAt: StoreInstant?
   package var revokedAt: StoreInstant?
 
   package init(
-    id: String, name: String, digest: [UInt8], scopes: [String], apps: [String], createdAt: StoreInstant,
+    id: String, name: String, digest: [UInt8], scopes: [String], reach: AppReach, createdAt: StoreInstant,
     lastUsedAt: StoreInstant? = nil, revokedAt: StoreInstant? = nil
   ) {
     self.id = id
     self.name = name
     self.digest = digest
     self.scopes = scopes
-    self.apps = apps
+    self.reach = reach
     self.createdAt = createdAt
     self.lastUsedAt = lastUsedAt
     self.revokedAt = revokedAt

@@ -2,14 +2,21 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
-  package func add(_ key: StoredKey) async throws(StoreError) {
+  package func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool {
     try await write { database in
+      if let creator {
+        let sql = "SELECT apps FROM keys WHERE id = ? AND revokedAt IS NULL"
+        guard let apps = try String.fetchOne(database, sql: sql, arguments: [creator]),
+          AppReach(stored: apps).covers(key.reach)
+        else { return false }
+      }
       try database.execute(
         sql: "INSERT INTO keys (id, name, digest, scopes, apps, createdAt) VALUES (?, ?, ?, ?, ?, ?)",
         arguments: [
-          key.id, key.name, Data(key.digest), key.scopes.joined(separator: " "), key.apps.joined(separator: " "),
+          key.id, key.name, Data(key.digest), key.scopes.joined(separator: " "), key.reach.stored,
           key.createdAt.milliseconds,
         ])
+      return true
     }
   }
 
@@ -36,6 +43,20 @@ extension SQLiteStore {
   }
 }
 
+extension AppReach {
+  /// The column: "*" for all apps, otherwise ids with spaces between them.
+  fileprivate init(stored: String) {
+    self = stored == "*" ? .all : .only(Set(stored.split(separator: " ").map(String.init)))
+  }
+
+  fileprivate var stored: String {
+    switch self {
+    case .all: "*"
+    case .only(let apps): apps.sorted().joined(separator: " ")
+    }
+  }
+}
+
 extension StoredKey {
   fileprivate init(_ row: Row) {
     func words(_ column: String) -> [String] { (row[column] as String).split(separator: " ").map(String.init) }
@@ -44,7 +65,7 @@ extension StoredKey {
     }
     self.init(
       id: row["id"], name: row["name"], digest: Array(row["digest"] as Data), scopes: words("scopes"),
-      apps: words("apps"), createdAt: StoreInstant(milliseconds: row["createdAt"]),
+      reach: AppReach(stored: row["apps"]), createdAt: StoreInstant(milliseconds: row["createdAt"]),
       lastUsedAt: instant("lastUsedAt"), revokedAt: instant("revokedAt"))
   }
 }

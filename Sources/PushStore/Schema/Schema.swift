@@ -22,8 +22,18 @@ enum Schema {
       try $0.execute(sql: CampaignSchema.beginnings)
     }
     migrator.registerMigration("10: possible copies") { try $0.execute(sql: PossibleDuplicateSchema.copies) }
+    migrator.registerMigration("11: all apps is a word") { try $0.execute(sql: Schema.reachOfKeys) }
     return migrator
   }
+
+  /// Until here, an empty list of apps meant all apps, and it could also come from the form of an
+  /// admin whose apps had left the configuration. A key is older than the first such admin, so it
+  /// was made for all apps, or it is for none from now on.
+  private static let reachOfKeys = """
+    UPDATE keys SET apps = '*' WHERE apps = '' AND createdAt < (
+      SELECT coalesce(min(createdAt), 9223372036854775807) FROM keys
+      WHERE apps <> '' AND ' ' || scopes || ' ' LIKE '% admin %')
+    """
 
   /// Keys of the API, runs with their outcomes, batches and gone devices.
   private static let intake = """
