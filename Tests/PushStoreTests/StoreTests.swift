@@ -23,7 +23,8 @@ struct StoreTests {
   func keys() async throws {
     let store = try SQLiteStore(path: path)
     let first = StoredKey(
-      id: "a", name: "one", digest: [1, 2], scopes: ["send", "read"], reach: .all, createdAt: StoreInstant(milliseconds: 1)
+      id: "a", name: "one", digest: [1, 2], scopes: ["send", "read"], reach: .all,
+      createdAt: StoreInstant(milliseconds: 1)
     )
     let second = StoredKey(
       id: "b", name: "two", digest: [3], scopes: [], reach: .only(["news"]), createdAt: StoreInstant(milliseconds: 2))

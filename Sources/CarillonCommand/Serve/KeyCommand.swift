@@ -37,7 +37,8 @@ struct KeyCommand: AsyncParsableCommand {
         throw CommandFailure.usage("the configuration \(config) has no app \"\(app)\"")
       }
       let keys = try KeyStore(path: configuration.storePath(besides: config))
-      let key = try await keys.create(name: name, scopes: scope.isEmpty ? [.send, .read] : scope, reach: allApps ? .all : .only(Set(app)))
+      let key = try await keys.create(
+        name: name, scopes: scope.isEmpty ? [.send, .read] : scope, reach: allApps ? .all : .only(Set(app)))
       try keys.close()
       StandardStream.output.writeLine(json ? #"{"id":"\#(key.id)","key":"\#(key.text)"}"# : key.text)
     }
