@@ -31,13 +31,20 @@ final class DiskWait: Service {
   private let folders: [String]
   private let pause: Duration
   private let manager: ServiceManager?
+  private let logger: Logger
+  private let isLogged: Bool
   private let isOver = Atomic<Bool>(false)
 
-  init(reason: String, folders: [String], pause: Duration, manager: ServiceManager?) {
+  init(
+    reason: String, folders: [String], pause: Duration, manager: ServiceManager?, logger: Logger, isLogged: Bool
+  ) {
     (self.reason, self.folders, self.pause, self.manager) = (reason, folders, pause, manager)
+    (self.logger, self.isLogged) = (logger, isLogged)
   }
 
   func run() async throws {
+    // From here on, SIGTERM ends the wait in order.
+    if isLogged { logger.error("the service waits until it can start", metadata: ["why": "\(reason)"]) }
     let status = "Waiting for room: \(reason)"
     let end = ContinuousClock.now + pause
     await cancelWhenGracefulShutdown { [self] in
@@ -54,7 +61,7 @@ final class DiskWait: Service {
   }
 
   /// - Returns: false if the process was asked to end.
-  func wait(_ logger: Logger) async throws -> Bool {
+  func wait() async throws -> Bool {
     var configuration = ServiceGroupConfiguration(
       services: [.init(service: self, successTerminationBehavior: .gracefullyShutdownGroup)], logger: logger)
     configuration.gracefulShutdownSignals = [.sigterm, .sigint]

@@ -50,12 +50,12 @@ package struct RestartingDaemon: Sendable {
         let folders = configuration.folders(besides: file).map(DiskState.nearest)
         let decision = StartDecision.after("\(error)", hasServed: hasServed, disk: await DiskState.all(folders))
         guard case .wait(let reason) = decision else { throw error }
-        if log.isDue(reason, at: .now) {
-          self.log.logger.error("the service waits until it can start", metadata: ["why": "\(reason)"])
-        }
+        let isLogged = log.isDue(reason, at: .now)
         pause = min(pause * 2, Self.pauses.upperBound)
-        let wait = DiskWait(reason: reason, folders: folders, pause: hasServed ? pause : .zero, manager: manager)
-        guard try await wait.wait(self.log.logger) else { return }
+        let wait = DiskWait(
+          reason: reason, folders: folders, pause: hasServed ? pause : .zero, manager: manager,
+          logger: self.log.logger, isLogged: isLogged)
+        guard try await wait.wait() else { return }
         continue
       }
       pause =
