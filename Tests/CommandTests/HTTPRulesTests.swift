@@ -79,6 +79,8 @@ struct HTTPRulesTests {
     let nothing = try await site.answer("GET /v1/nothing")
     #expect(nothing.hasPrefix("HTTP/1.1 404 "), "\(nothing)")
     #expect(nothing.contains("application/problem+json"), "\(nothing)")
+    let twoHosts = try await site.answer("GET /v1/apps", ["Host: other"])
+    #expect(twoHosts.hasPrefix("HTTP/1.1 400 "), "\(twoHosts)")
     let body = ServeSite.body(HTTP2Site.token(1))
     for header in ["Content-Type: text/plain", "Content-Type: text/csv", "Content-Encoding: gzip"] {
       let other = try await site.answer("POST /v1/apps/news/notifications", [header], body: body)

@@ -44,7 +44,10 @@ struct CampaignRoutes: Sendable {
   private func post(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
     try request.bodyType([.json])
-    let plan = try CampaignPlan(parsing: try await access.body(of: request)[...])
+    let body = try await access.body(of: request, by: context.caller)
+    let plan = try await withParsingPool {
+      try await ParsingPool.shared.turn(of: context.caller?.keyID ?? "") { try CampaignPlan(parsing: body[...]) }
+    }
     try plan.check(for: app)
     try plan.checkTime(now: .now)
     let record = StoredCampaign(
@@ -91,7 +94,7 @@ struct CampaignRoutes: Sendable {
         action: "Read the campaign, and send its ETag as If-Match, so that no other change is lost.")
     }
     try request.bodyType([.json])
-    let changes = try await access.body(of: request)
+    let changes = try await access.body(of: request, by: context.caller)
     _ = try JSONBody.value(changes[...])
     let changed = try await controller.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }

@@ -113,5 +113,10 @@ extension Listen {
     self.init(host: host, port: Int(port))
   }
 
-  var isLoopback: Bool { host == "localhost" || host == "::1" || host.hasPrefix("127.") }
+  /// A name other than `localhost` is none, also one that begins as an address.
+  var isLoopback: Bool {
+    let numbers = host.split(separator: ".", omittingEmptySubsequences: false)
+    return host == "localhost" || host == "::1"
+      || numbers.count == 4 && numbers[0] == "127" && numbers.allSatisfy { UInt8($0) != nil }
+  }
 }

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import HTTPTypes
 internal import PushStore
 internal import PushWire
 
@@ -20,6 +21,17 @@ struct BatchRequest: Sendable {
   /// Lines that others may repeat. The one that was met last comes first.
   private var shapes: [Shape] = []
   private let app: PushApp
+  private var hasBegun = false
+  /// Of an array; nil: lines.
+  private var elements: [Range<Int>]?
+  /// Lines that were read, and where the next one begins.
+  private var line = 0
+  private var start = 0
+
+  /// A batch with so many rejected lines is not read further, and nothing of it is taken in.
+  static let rejectedLimit = 5_000
+  /// Lines that are read in one turn: some milliseconds.
+  private static let sliceLineCount = 200
 
   private struct Shape {
     let shape: JSONLineShape
@@ -32,30 +44,58 @@ struct BatchRequest: Sendable {
 
   /// - Parameter app: what it would refuse is rejected here.
   init(parsing body: [UInt8], app: PushApp) {
-    self.app = app
-    let first = body.first { !$0.isJSONSpace }
-    if first == UInt8(ascii: "[") { readArray(body) } else { readLines(body) }
-    shapes = []
+    self.init(app)
+    while readSlice(body) {}
   }
 
-  private mutating func readArray(_ body: [UInt8]) {
-    do throws(JSONError) {
-      let elements = try JSONScanner.elements(body) ?? []
-      for (index, range) in elements.enumerated() { add(index + 1, body, range) }
-    } catch {
+  private init(_ app: PushApp) { self.app = app }
+
+  /// Reads a body in turns with those of other keys.
+  ///
+  /// - Throws: ``Problem`` with 422 for a body with too many lines that are rejected.
+  static func read(_ body: [UInt8], app: PushApp, key: String) async throws -> BatchRequest {
+    var request = BatchRequest(app)
+    while await ParsingPool.shared.turn(of: key, { request.readSlice(body) }) {}
+    guard request.hasTooManyRejected else { return request }
+    var problem = Problem(
+      .unprocessableContent, "Too many rejected lines",
+      "\(rejectedLimit) lines up to line \(request.line) are rejected, and nothing was taken in.",
+      action: "Correct the lines, of which the first are listed, and send the batch again.")
+    problem.errors = request.errors.map { Problem.Detail(pointer: nil, line: $0.line, detail: $0.detail) }
+    throw problem
+  }
+
+  private var hasTooManyRejected: Bool { rejectedCount >= Self.rejectedLimit }
+
+  /// - Returns: whether there is more to read.
+  private mutating func readSlice(_ body: [UInt8]) -> Bool {
+    if !hasBegun { begin(body) }
+    for _ in 0..<Self.sliceLineCount {
+      guard !hasTooManyRejected, let range = nextRange(body) else {
+        shapes = []
+        return false
+      }
+      line += 1
+      add(line, body, range)
+    }
+    return true
+  }
+
+  private mutating func begin(_ body: [UInt8]) {
+    hasBegun = true
+    guard body.first(where: { !$0.isJSONSpace }) == UInt8(ascii: "[") else { return }
+    do throws(JSONError) { elements = try JSONScanner.elements(body) ?? [] } catch {
+      elements = []
       reject(1, "The body is not JSON: \(error).")
     }
   }
 
-  private mutating func readLines(_ body: [UInt8]) {
-    var line = 0
-    var start = 0
-    while start < body.count {
-      let end = JSONScanner.lineEnd(body, from: start)
-      line += 1
-      add(line, body, start..<end)
-      start = end + 1
-    }
+  private mutating func nextRange(_ body: [UInt8]) -> Range<Int>? {
+    if let elements { return line < elements.count ? elements[line] : nil }
+    guard start < body.count else { return nil }
+    let end = JSONScanner.lineEnd(body, from: start)
+    defer { start = end + 1 }
+    return start..<end
   }
 
   private mutating func add(_ line: Int, _ body: [UInt8], _ range: Range<Int>) {

@@ -24,24 +24,24 @@ extension Problem {
 extension Request {
   /// The whole body.
   ///
-  /// - Parameter patience: see ``UploadPace``.
+  /// - Parameters:
+  ///   - patience: see ``UploadPace``.
+  ///   - owner: whose share of the memory it takes.
   /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it
-  ///   arrives too slowly, with 503 when all bodies together take too much memory, and with 400
-  ///   when it is cut off.
-  func wholeBody(limit: Int, patience: Duration) async throws -> [UInt8] {
+  ///   arrives too slowly, with 429 when the owner's bodies take their share of the memory, with
+  ///   503 when all bodies together take too much, and with 400 when it is cut off.
+  func wholeBody(limit: Int, patience: Duration, owner: String) async throws -> [UInt8] {
     let length = headers[.contentLength].flatMap { Int($0) } ?? 0
     guard length <= limit else { throw Self.tooLarge(limit) }
     let pace = UploadPace(beganAt: .now, patience: patience)
     var bytes: [UInt8] = []
     // What was announced may never come.
     bytes.reserveCapacity(max(0, min(length, 1 << 20)))
-    defer { Self.memory.give(bytes.count) }
+    var room = BodyMemory.Body(Self.memory, owner: owner, announced: length)
     for try await part in body {
       guard bytes.count + part.readableBytes <= limit else { throw Self.tooLarge(limit) }
       guard !pace.isTooSlow(byteCount: bytes.count, now: .now) else { throw Self.tooSlow }
-      guard Self.memory.take(part.readableBytes) else {
-        throw Problem.unavailable("Too many large bodies arrive at the same time.", retryAfter: 1)
-      }
+      do throws(BodyMemory.Refusal) { try room.take(part.readableBytes) } catch { throw Self.noRoom(error) }
       bytes.append(contentsOf: part.readableBytesView)
     }
     return bytes
@@ -49,6 +49,18 @@ extension Request {
 
   /// The limit of the whole process: 256 MiB.
   private static let memory = BodyMemory(limit: 256 << 20)
+
+  private static func noRoom(_ refusal: BodyMemory.Refusal) -> Problem {
+    switch refusal {
+    case .full: return .unavailable("Too many large bodies arrive at the same time.", retryAfter: 1)
+    case .share:
+      var problem = Problem(
+        .tooManyRequests, "Too many large bodies", "The key's bodies that arrive at present take its share of memory.",
+        action: "Send fewer large bodies at the same time.")
+      problem.retryAfter = 1
+      return problem
+    }
+  }
 
   private static let tooSlow = Problem(
     .requestTimeout, "Too slow", "The body arrives more slowly than \(UploadPace.leastBytesPerSecond) bytes a second.",

@@ -1,20 +1,104 @@
 internal import Synchronization
 
-/// Bounds the memory for the bodies of all requests while they arrive: many large uploads at the
-/// same time must not be the end of the process.
+/// Bounds the memory for the bodies of all requests while they arrive and are served, so that
+/// concurrent uploads cannot exhaust it.
+///
+/// A key has a share, and bodies of at most 64 KiB have a part that large ones never take: clients
+/// that withhold large bodies delay neither other keys nor their own small requests.
 final class BodyMemory: Sendable {
-  private let limit: Int
-  private let used = Atomic<Int>(0)
-
-  init(limit: Int) { self.limit = limit }
-
-  /// - Returns: false if there is no room for this many more bytes.
-  func take(_ byteCount: Int) -> Bool {
-    let new = used.add(byteCount, ordering: .relaxed).newValue
-    if new <= limit { return true }
-    give(byteCount)
-    return false
+  /// Why there is no room for more of a body.
+  enum Refusal: Error, Hashable {
+    /// The key has its share.
+    case share
+    /// All keys together have what there is.
+    case full
   }
 
-  func give(_ byteCount: Int) { used.subtract(byteCount, ordering: .relaxed) }
+  private struct Part {
+    let limit: Int
+    var used = 0
+    /// By owner: bytes, and how many bodies they are of.
+    var owners: [String: (byteCount: Int, bodyCount: Int)] = [:]
+
+    init(limit: Int) { self.limit = limit }
+
+    /// One body may be as large as all there is: the share bounds those that come beside it.
+    mutating func take(_ byteCount: Int, _ owner: String, isFirst: Bool) -> Refusal? {
+      var own = owners[owner] ?? (0, 0)
+      let bodyCount = own.bodyCount + (isFirst ? 1 : 0)
+      guard bodyCount == 1 || own.byteCount + byteCount <= limit / BodyMemory.shareCount else { return .share }
+      guard used + byteCount <= limit else { return .full }
+      own = (own.byteCount + byteCount, bodyCount)
+      owners[owner] = own
+      used += byteCount
+      return nil
+    }
+
+    mutating func give(_ byteCount: Int, _ owner: String) {
+      guard let own = owners[owner] else { return }
+      used -= byteCount
+      owners[owner] = own.bodyCount > 1 ? (own.byteCount - byteCount, own.bodyCount - 1) : nil
+    }
+  }
+
+  private struct State {
+    var small: Part
+    var large: Part
+  }
+
+  /// A body up to this size is a small one.
+  static let smallByteCount = 64 << 10
+  private static let shareCount = 4
+  /// The part of the memory that only small bodies take.
+  private static let reservePart = 8
+
+  private let state: Mutex<State>
+
+  init(limit: Int) {
+    let reserve = limit / Self.reservePart
+    state = Mutex(State(small: Part(limit: reserve), large: Part(limit: limit - reserve)))
+  }
+
+  /// One body. What it takes is free again with its end.
+  struct Body: ~Copyable {
+    private let memory: BodyMemory
+    private let owner: String
+    private var isLarge: Bool
+    private var byteCount = 0
+    private var isCounted = false
+
+    /// - Parameters:
+    ///   - owner: the key.
+    ///   - announced: bytes that its request announces.
+    init(_ memory: BodyMemory, owner: String, announced: Int) {
+      self.memory = memory
+      self.owner = owner
+      isLarge = announced > BodyMemory.smallByteCount
+    }
+
+    deinit {
+      let (isLarge, byteCount, owner) = (isLarge, byteCount, owner)
+      guard isCounted else { return }
+      memory.state.withLock { state in
+        if isLarge { state.large.give(byteCount, owner) } else { state.small.give(byteCount, owner) }
+      }
+    }
+
+    /// - Throws: there is no room. Nothing of these bytes is counted then.
+    mutating func take(_ more: Int) throws(Refusal) {
+      let (byteCount, owner, isCounted, wasLarge) = (byteCount, owner, isCounted, isLarge)
+      let becomesLarge = wasLarge || byteCount + more > BodyMemory.smallByteCount
+      let refusal = memory.state.withLock { state -> Refusal? in
+        guard becomesLarge else { return state.small.take(more, owner, isFirst: !isCounted) }
+        guard !wasLarge else { return state.large.take(more, owner, isFirst: !isCounted) }
+        if let refusal = state.large.take(byteCount + more, owner, isFirst: true) { return refusal }
+        if isCounted { state.small.give(byteCount, owner) }
+        return nil
+      }
+      if let refusal { throw refusal }
+      isLarge = becomesLarge
+      self.isCounted = true
+      self.byteCount += more
+    }
+  }
 }

@@ -60,9 +60,12 @@ struct ControlAccess: Sendable {
 
   /// The whole body of a request, within the limits of the interface.
   ///
-  /// - Parameter limit: of bytes; nil: as many as any request may have.
-  func body(of request: Request, limit: Int? = nil) async throws -> [UInt8] {
-    try await request.wholeBody(limit: limit ?? settings.maxBody, patience: settings.idleTimeout)
+  /// - Parameters:
+  ///   - caller: whose share of the memory it takes; nil: the share of all who show no key.
+  ///   - limit: of bytes; nil: as many as any request may have.
+  func body(of request: Request, by caller: Caller?, limit: Int? = nil) async throws -> [UInt8] {
+    try await request.wholeBody(
+      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: caller?.keyID ?? "")
   }
 
   private func demand(_ scope: Scope, of caller: Caller) throws {

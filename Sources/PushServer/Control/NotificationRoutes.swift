@@ -13,7 +13,7 @@ struct NotificationRoutes: Sendable {
     let app = router.group("v1/apps/{app}")
     app.post("notifications", use: postNotification)
     app.post("notifications:batch") { request, context in
-      try await withCommonPool { try await postBatch(request, context) }
+      try await withParsingPool { try await postBatch(request, context) }
     }
     app.get("notifications/{id}", use: getNotification)
     app.get("batches/{id}", use: getBatch)
@@ -23,8 +23,8 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json])
-    let bytes = try await access.body(of: request)
-    let body = try NotificationRequest(parsing: bytes[...])
+    let bytes = try await access.body(of: request, by: context.caller)
+    let body = try await Self.read(bytes, context)
     let room = try intake.reserve(bytes.count, app)
     let token: Carillon.DeviceToken
     if let id = body.device {
@@ -45,6 +45,15 @@ struct NotificationRoutes: Sendable {
     return Self.accepted(id, state: "queued")
   }
 
+  /// A large body, which can only be refused, is not read on the event loop.
+  private static func read(_ bytes: [UInt8], _ context: ControlContext) async throws -> NotificationRequest {
+    guard bytes.count > BodyMemory.smallByteCount else { return try NotificationRequest(parsing: bytes[...]) }
+    let key = context.caller?.keyID ?? ""
+    return try await withParsingPool {
+      try await ParsingPool.shared.turn(of: key) { try NotificationRequest(parsing: bytes[...]) }
+    }
+  }
+
   private static func accepted(_ id: NotificationID?, state: String) -> Response {
     .json(.accepted) { json in
       json.field("id", id.map { "\($0)" })
@@ -62,8 +71,8 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json, .lines])
-    let bytes = try await access.body(of: request)
-    var body = BatchRequest(parsing: bytes, app: app)
+    let bytes = try await access.body(of: request, by: context.caller)
+    var body = try await BatchRequest.read(bytes, app: app, key: context.caller?.keyID ?? "")
     guard !body.notifications.isEmpty || !body.devices.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")
     }

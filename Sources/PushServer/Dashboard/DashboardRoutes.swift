@@ -114,8 +114,8 @@ struct DashboardRoutes: Sendable {
     }
     let viewer = try? await dashboard.viewer(request)
     return await answer(viewer) {
-      guard let form = FormBody(parsing: try await dashboard.access.body(of: request, limit: FormBody.byteCountLimit))
-      else {
+      let body = try await dashboard.access.body(of: request, by: nil, limit: FormBody.byteCountLimit)
+      guard let form = FormBody(parsing: body) else {
         throw Problem.malformed("The form is malformed.")
       }
       return try await serve(form)

@@ -21,7 +21,7 @@ struct DeviceRoutes: Sendable {
     let app = try await access.app(request, context, .devices)
     let token = try token(context)
     try request.bodyType([.json])
-    let body = try await access.body(of: request, limit: DeviceImport.lineLimit)
+    let body = try await access.body(of: request, by: context.caller, limit: DeviceImport.lineLimit)
     let result = try await store.register(
       try DeviceRequest.registration(body[...], token: token, now: .now), app: app.id)
     guard let device = try await store.device(token: token.bytes, app: app.id) else {

@@ -53,7 +53,9 @@ struct Idempotency: RouterMiddleware {
     let caller = try await access.caller(request, context)
     var context = context
     context.caller = caller
-    let body = try await access.body(of: request)
+    // Before the body: one that the caller may not send takes no memory.
+    let limit = try await bodyLimit(request, context)
+    let body = try await access.body(of: request, by: caller, limit: limit)
     let entry = IdempotentRequest(
       caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
@@ -77,6 +79,21 @@ struct Idempotency: RouterMiddleware {
         .conflict, "Interrupted", "A request with this Idempotency-Key was interrupted, and may have been carried out.",
         action: "Look whether it was, and send it with another key if not.")
     }
+  }
+
+  /// Scopes of the addresses of single apps whose bodies can be large.
+  private static let scopes: [String: Scope] = [
+    "v1/apps/{app}/notifications": .send, "v1/apps/{app}/notifications:batch": .send,
+    "v1/apps/{app}/campaigns": .campaigns,
+  ]
+
+  /// - Returns: nil: as many bytes as any request may have.
+  private func bodyLimit(_ request: Request, _ context: ControlContext) async throws -> Int? {
+    guard let route = context.route,
+      let scope = Self.scopes[String(route.drop { $0 == "/" })]
+    else { return BodyMemory.smallByteCount }
+    _ = try await access.app(request, context, scope)
+    return nil
   }
 
   static func oldest(at instant: StoreInstant) -> StoreInstant {

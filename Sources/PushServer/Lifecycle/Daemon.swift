@@ -61,6 +61,7 @@ package final class Daemon: Sendable {
   private let recoveryPause: Duration
   private let deadline: EndDeadline
   private let ports = Mutex(OpenPorts())
+  private let listeners = Mutex<[(channels: OpenChannels, pause: AcceptPause)]>([])
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet. An app whose
   /// credential cannot be used begins suspended.
@@ -110,6 +111,8 @@ package final class Daemon: Sendable {
   ///
   /// - Parameter ready: called once, when everything listens.
   package func run(ready: @escaping @Sendable (Ports) -> Void) async throws -> Ending {
+    let files = OpenFileLimit.raise()
+    logger.debug("open files", metadata: ["limit": "\(files)"])
     // Before anything is recovered and sent.
     for (_, key, listen) in configuration.listeners {
       if let failure = await ListenFailure.probe(key, listen) {
@@ -182,7 +185,10 @@ package final class Daemon: Sendable {
   private var adminResponder: ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     return AdminRoutes(
-      isReady: { [self] in isReady.load(ordering: .relaxed) && deployment.journalFailure == nil },
+      isReady: { [self] in
+        isReady.load(ordering: .relaxed) && deployment.journalFailure == nil
+          && listeners.withLock { $0.allSatisfy { !$0.channels.isFull && !$0.pause.isPaused } }
+      },
       metrics: { [self] in
         metrics.text(deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed))
       }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access
@@ -292,7 +298,9 @@ package final class Daemon: Sendable {
     _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?,
     _ listens: @escaping @Sendable (Int) -> Void, prepare: @escaping @Sendable () async throws -> Void = {}
   ) -> ControlListener {
-    let channels = OpenChannels()
+    let channels = OpenChannels(limit: configuration.api.maxConnections)
+    let pause = AcceptPause(logger)
+    listeners.withLock { $0.append((channels, pause)) }
     var application = Application(
       responder: responder,
       server: ControlChannel.builder(
@@ -300,7 +308,10 @@ package final class Daemon: Sendable {
       configuration: ApplicationConfiguration(
         address: .hostname(listen.host, port: listen.port), serverName: nil,
         availableConnectionsDelegate: MaximumAvailableConnections(configuration.api.maxConnections)),
-      onServerRunning: { listens($0.localAddress?.port ?? 0) },
+      onServerRunning: { channel in
+        try? await channel.pipeline.addHandler(pause, position: .first).get()
+        listens(channel.localAddress?.port ?? 0)
+      },
       logger: logger)
     application.beforeServerStarts(perform: prepare)
     return ControlListener(application: application, channels: channels, drain: configuration.shutdown.drain)

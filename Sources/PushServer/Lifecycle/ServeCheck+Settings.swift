@@ -15,6 +15,7 @@ extension ServeCheck {
     let names = ["localhost", "addresses"] + api.hosts.sorted()
     parts.append("the dashboard answers to \(names.joined(separator: ", "))")
     facts.append(Finding(subject: "api", text: parts.joined(separator: ", ")))
+    addOpenFiles(OpenFileLimit.need(configuration), limit: OpenFileLimit.hard)
     facts.append(
       Finding(
         subject: "shutdown",
@@ -29,6 +30,19 @@ extension ServeCheck {
       Finding(
         subject: "log",
         text: "\(configuration.log.level) and worse, as \(configuration.log.format.rawValue), to standard error"))
+  }
+}
+
+extension ServeCheck {
+  /// Whether the process may have as many connections open as the configuration lets it.
+  mutating func addOpenFiles(_ need: Int, limit: Int) {
+    guard need > limit else { return }
+    warnings.append(
+      Finding(
+        subject: "open files",
+        text: "the connections of clients, of the bridge and to gateways can be \(NumberText.grouped(need)), and the "
+          + "process may have \(NumberText.grouped(limit)) files open; raise the limit, as with LimitNOFILE, or lower "
+          + "max-connections"))
   }
 }
 

@@ -11,11 +11,17 @@ struct ControlChannel: ServerChildChannel {
   private let http: HTTP1Channel
   private let certificate: ServerCertificate?
   private let handshakeTimeout: TimeAmount
+  private let idleTimeout: Duration
   private let channels: OpenChannels
   private let executors = LoopTaskExecutors()
 
+  /// The address has as many connections as it may.
+  private struct ChannelsFull: Error {}
+
   /// A handshake has as long as this or the idle time-out, whichever is shorter.
   private static let handshakeTimeout = Duration.seconds(10)
+  /// How long the head of a connection's first request may take.
+  private static let firstRequestTime = TimeAmount.seconds(10)
   /// Of a request's head. The longest address has a device token of at most 200 bytes; the longest
   /// header is a key.
   private static let head = HTTP1Channel.Configuration.DecoderConfiguration(
@@ -26,12 +32,14 @@ struct ControlChannel: ServerChildChannel {
     channels: OpenChannels
   ) {
     self.certificate = certificate
+    self.idleTimeout = idleTimeout
     self.channels = channels
     handshakeTimeout = TimeAmount(min(Self.handshakeTimeout, idleTimeout))
+    let firstRequest = certificate == nil ? Self.firstRequestTime : Self.firstRequestTime + handshakeTimeout
     http = HTTP1Channel(
       responder: responder,
       configuration: .init(
-        additionalChannelHandlers: [ExchangeHandler()], idleTimeout: TimeAmount(idleTimeout),
+        additionalChannelHandlers: [ExchangeHandler(firstRequest: firstRequest)], idleTimeout: TimeAmount(idleTimeout),
         httpDecoderConfiguration: Self.head))
   }
 
@@ -45,7 +53,11 @@ struct ControlChannel: ServerChildChannel {
   }
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-    channels.add(channel)
+    let address = channel.remoteAddress?.ipAddress ?? ""
+    guard channels.add(channel, from: address) else { return channel.eventLoop.makeFailedFuture(ChannelsFull()) }
+    do { try channel.pipeline.syncOperations.addHandler(WriteLimit(idleTimeout)) } catch {
+      return channel.eventLoop.makeFailedFuture(error)
+    }
     if let certificate {
       do {
         let handler = TLSHandler(

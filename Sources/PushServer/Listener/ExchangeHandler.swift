@@ -29,11 +29,24 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   /// An answer is under way, and the connection ends with it.
   private var closesAfterAnswer = false
   private var lingering: Scheduled<Void>?
+  /// Nil once the head of the first request has come.
+  private var firstRequest: Scheduled<Void>?
+  private let firstRequestTime: TimeAmount
   private var isLingering: Bool { lingering != nil }
   private var discardedByteCount = 0
 
   private static let lingerTime = TimeAmount.seconds(1)
   private static let lingerByteCount = 4 << 20
+
+  /// - Parameter firstRequest: how long the head of the first request may take.
+  init(firstRequest: TimeAmount) { firstRequestTime = firstRequest }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
+    firstRequest = context.eventLoop.scheduleTask(in: firstRequestTime) { bound.value.close(promise: nil) }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) { firstRequest?.cancel() }
 
   // MARK: Inbound
 
@@ -42,6 +55,14 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
     if isLingering { return discard(part, context) }
     switch part {
     case .head(let head):
+      firstRequest?.cancel()
+      firstRequest = nil
+      // The first is the request's authority: with another one, a proxy and this service could read
+      // different names.
+      if head.headerFields.contains(.hostField) {
+        let problem = Problem(.badRequest, "Bad request", "The request has more than one header Host.")
+        return refuse(problem, context)
+      }
       begunCount += 1
       isWaitingForContinue = head.headerFields[.expect]?.lowercased() == "100-continue"
     case .body: isWaitingForContinue = false
@@ -66,6 +87,7 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
 
   func channelInactive(context: ChannelHandlerContext) {
     lingering?.cancel()
+    firstRequest?.cancel()
     context.fireChannelInactive()
   }
 
@@ -75,7 +97,11 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
     guard let failure = error as? HTTPParserError, begunCount == completeCount, answeredCount == completeCount else {
       return context.fireErrorCaught(error)
     }
-    let problem = Problem(failure)
+    refuse(Problem(failure), context)
+  }
+
+  /// Answers what is no request, and ends the connection.
+  private func refuse(_ problem: Problem, _ context: ChannelHandlerContext) {
     let (head, body) = problem.bare
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     context.write(wrapOutboundOut(.body(body)), promise: nil)
@@ -119,6 +145,11 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
     context.close(mode: .output, promise: nil)
     context.read()
   }
+}
+
+extension HTTPField.Name {
+  /// Of a second header `Host`.
+  fileprivate static var hostField: HTTPField.Name { HTTPField.Name("host") ?? .date }
 }
 
 extension Problem {
