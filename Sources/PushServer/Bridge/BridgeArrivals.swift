@@ -12,6 +12,9 @@ struct BridgeClient {
   let link: BridgeLink
 }
 
+/// Frames of a connection, with their numbers.
+typealias BridgeFrames = [(number: UInt64, frame: BridgeTrail.Frame)]
+
 /// The frames of one connection of the bridge: what one read has brought, and what may come again.
 ///
 /// A value with everything that a frame needs, apart from the handler: frames come by the hundred
@@ -20,6 +23,7 @@ struct BridgeArrivals: BridgeIntake {
   let client: BridgeClient
   private let logger: Logger
   var trail: BridgeTrail
+  private var reach = ResendReach()
   /// When the present bytes came. Beside it, whether frames of the client are remembered.
   private var readAt = Instant.start
   private var isRemembered = false
@@ -41,9 +45,20 @@ struct BridgeArrivals: BridgeIntake {
   /// Called before the bytes of a read.
   mutating func begin(now: Instant) {
     readAt = now
+    reach.arrive(trail.next, now: now)
     // Asked once for all frames of a read. What a client sends again it sends after its other
     // connection has ended, and was remembered then.
     isRemembered = client.app.remembers(client.fingerprint)
+  }
+
+  /// The connection broke: which of its frames may come again, from the first of them on.
+  mutating func endByBreak(now: Instant) -> (from: UInt64, again: BridgeFrames, others: BridgeFrames) {
+    let first = reach.first(now: now, next: trail.next)
+    var (again, others): (BridgeFrames, BridgeFrames) = ([], [])
+    for entry in trail.frames(from: 0, now: now) {
+      if reach.comesAgain(entry.number, first: first) { again.append(entry) } else { others.append(entry) }
+    }
+    return (first, again, others)
   }
 
   mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? {
@@ -53,6 +68,7 @@ struct BridgeArrivals: BridgeIntake {
     {
       trail.took(frame.digest, line: known.line, answer: known.answer)
       recognised.append(number, frame.digest, as: known.line)
+      reach.recognise(number)
       return known.answer
     }
     trail.took(frame.digest, line: nil, answer: nil)

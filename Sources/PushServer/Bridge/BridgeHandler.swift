@@ -82,7 +82,7 @@ final class BridgeHandler: ChannelInboundHandler {
     timer?.scheduled.cancel()
     // The connection broke: the client does not know how far it came. One that has closed its side
     // does not send anything again.
-    if !hasConcluded { conclude(from: peerHasClosed ? nil : 0) }
+    if !hasConcluded { if peerHasClosed { conclude(from: nil) } else { breakOff() } }
     if let client = arrivals?.client { client.app.remove(client.link) }
     arrivals = nil
     bridge.closed()
@@ -158,7 +158,8 @@ final class BridgeHandler: ChannelInboundHandler {
     for action in actions {
       switch action {
       case .concluded(let frame):
-        conclude(from: frame)
+        // A client of command 0 learns nothing, and sends only the frame again whose write fails.
+        conclude(from: session.hasFailedSilently ? nil : frame)
         if session.hasFailedSilently { app?.count { $0.silentCloses += 1 } }
       case .send(let response):
         app?.count { $0.responses[response.status.rawValue, default: 0] += 1 }
@@ -181,6 +182,21 @@ final class BridgeHandler: ChannelInboundHandler {
     let frames = arrivals?.trail.frames(from: frame ?? 0, now: now) ?? []
     client.app.ended(client.link.id, from: frame)
     guard frame != nil else { return client.app.forget(frames) }
+    remember(frames, client, now: now)
+  }
+
+  /// The connection broke.
+  private func breakOff() {
+    hasConcluded = true
+    endProducerWait()
+    let now = now
+    guard let client = arrivals?.client, let end = arrivals?.endByBreak(now: now) else { return }
+    client.app.ended(client.link.id, from: end.from)
+    client.app.forget(end.others)
+    remember(end.again, client, now: now)
+  }
+
+  private func remember(_ frames: BridgeFrames, _ client: BridgeClient, now: Instant) {
     let underway = client.app.remember(frames, client: client.fingerprint, now: now)
     guard !underway.isEmpty else { return }
     // Their answers have been put into the link.
@@ -188,7 +204,7 @@ final class BridgeHandler: ChannelInboundHandler {
       arrivals?.trail.answered(number, count: count, answer)
     }
     let numbers = Set(underway)
-    let rest = arrivals?.trail.frames(from: frame ?? 0, now: now).filter { numbers.contains($0.number) }
+    let rest = arrivals?.trail.frames(from: underway[0], now: now).filter { numbers.contains($0.number) }
     _ = client.app.remember(rest ?? [], client: client.fingerprint, now: now)
   }
 

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import Glibc
 internal import NIOCore
 internal import PushTransport
 internal import PushWire
@@ -70,11 +71,22 @@ extension Bridge {
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
         guard admits(channel.remoteAddress?.ipAddress ?? "", now: now) else { throw TurnedAway() }
         channels.add(channel)
+        try keepAlive(channel)
         try channel.pipeline.syncOperations.addHandler(handler(self, tls))
       }
     } catch {
       throw CarillonError(
         .configuration, "The bridge: \(ListenFailure("bridge.listen", listen, error)).")
+    }
+  }
+
+  /// A peer that has vanished is noticed after two minutes at the latest, before its provider comes
+  /// back for long.
+  private func keepAlive(_ channel: any Channel) throws {
+    guard let options = channel.syncOptions else { return }
+    try options.setOption(.socketOption(.so_keepalive), value: 1)
+    for (option, value) in [(TCP_KEEPIDLE, 60), (TCP_KEEPINTVL, 20), (TCP_KEEPCNT, 3)] as [(CInt, Int)] {
+      try options.setOption(.tcpOption(NIOBSDSocket.Option(rawValue: option)), value: value)
     }
   }
 
