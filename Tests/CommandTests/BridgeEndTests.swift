@@ -153,7 +153,10 @@ struct BridgeEndTests {
     // Three are served. The fourth is told to come again, and is in the number for a moment.
     let clients = try BridgeRawClient(bridge, port: service.bridge, bytes: BridgeRawClient.frame(1, 1), count: 6)
     await clients.isOpen()
-    try await waitUntil("three are served") { try await bridge.counts(service, key: key).clients == 3 }
+    try await waitUntil("three are served") {
+      let counts = try await bridge.counts(service, key: key)
+      return counts.clients == 3 && counts.frames == 3
+    }
     #expect(service.process.errors.contains("too many connections"))
     await stop(service)
     let found = try await clients.connections()

@@ -12,13 +12,16 @@ struct ServeDuplicateTests {
   }
 
   private static let path = "/v1/apps/news/notifications"
+  private static let otherPath = "/v1/apps/chat/notifications"
 
-  private func notification(_ id: String, _ running: RunningServe) async throws -> Notification {
-    try await running.call("\(Self.path)/\(id)").decoded(Notification.self)
+  private func notification(
+    _ id: String, _ running: RunningServe, path: String = path
+  ) async throws -> Notification {
+    try await running.call("\(path)/\(id)").decoded(Notification.self)
   }
 
-  private func post(_ token: Int, _ running: RunningServe) async throws -> String {
-    let reply = try await running.call(Self.path, body: ServeSite.body(HTTP2Site.token(token)))
+  private func post(_ token: Int, _ running: RunningServe, path: String = path) async throws -> String {
+    let reply = try await running.call(path, body: ServeSite.body(HTTP2Site.token(token)))
     #expect(reply.status == 202, "\(reply.text)")
     return try reply.decoded(ServeSite.Queued.self).id
   }
@@ -37,11 +40,13 @@ struct ServeDuplicateTests {
       rules: "http2: { no-answer: { every: 2, taken: true } }",
       configure: {
         try $0.configure(
-          $1, sync: "always", apps: ["news"], settings: "connections: { min: 1, max: 1 }",
+          $1, sync: "always", apps: ["news", "chat"], settings: "connections: { min: 1, max: 1 }",
           more: "shutdown: { drain: 1s }")
       })
-    func finish(_ id: String) async throws {
-      try await waitUntil("\(id) has its outcome") { try await notification(id, running).state == "finished" }
+    func finish(_ id: String, path: String = Self.path) async throws {
+      try await waitUntil("\(id) has its outcome") {
+        try await notification(id, running, path: path).state == "finished"
+      }
     }
     let before = try await post(1, running)
     try await finish(before)
@@ -50,6 +55,10 @@ struct ServeDuplicateTests {
     let answered = try await post(3, running)
     // What was sent before it is with the gateway.
     try await finish(answered)
+    // An outcome is in the store a moment before the journal has it. Another app's notification
+    // has its outcome later, and what is accepted after that waits for the journal.
+    try await finish(try await post(6, running, path: Self.otherPath), path: Self.otherPath)
+    _ = try await post(7, running, path: Self.otherPath)
     try await running.restart()
     guard ContinuousClock.now - sentAfter < .seconds(25) else {
       _ = try await running.end()

@@ -20,9 +20,12 @@ extension Dashboard {
         """)
   }
 
-  /// Someone whose key is for some apps sees the keys for those only.
+  /// Someone whose key is for some apps sees the keys for those only. A key for no app belongs to
+  /// nobody but those who see all.
   private func visibleKeys(_ viewer: Page.Viewer) async throws -> [StoredKey] {
-    try await store.keys().filter { viewer.caller.reach.covers($0.reach) }
+    try await store.keys().filter {
+      viewer.caller.seesAllApps || $0.reach != .only([]) && viewer.caller.reach.covers($0.reach)
+    }
   }
 
   private func shown(_ key: APIKey) -> HTML {
