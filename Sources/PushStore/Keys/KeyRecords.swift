@@ -11,7 +11,7 @@ package protocol KeyRecords: Sendable {
   func noteUse(of keys: [String: StoreInstant]) async throws(StoreError)
 }
 
-/// The apps that a key is for. No list of apps means all of them: that is a case of its own.
+/// The apps that a key is for. All of them is a case of its own: an empty set means none.
 package enum AppReach: Hashable, Sendable {
   /// Also those that are configured later.
   case all

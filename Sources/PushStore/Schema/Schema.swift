@@ -26,9 +26,9 @@ enum Schema {
     return migrator
   }
 
-  /// Until here, an empty list of apps meant all apps, and it could also come from the form of an
-  /// admin whose apps had left the configuration. A key is older than the first such admin, so it
-  /// was made for all apps, or it is for none from now on.
+  /// Before this migration, an empty list of apps meant all apps. The admin of some apps could also
+  /// write one, once these apps had left the configuration. So a key with an empty list stays for
+  /// all apps if it is older than the first such admin. Any other is for none from now on.
   private static let reachOfKeys = """
     UPDATE keys SET apps = '*' WHERE apps = '' AND createdAt < (
       SELECT coalesce(min(createdAt), 9223372036854775807) FROM keys
