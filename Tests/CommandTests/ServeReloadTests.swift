@@ -99,6 +99,49 @@ struct ServeReloadTests {
     #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
   }
 
+  @Test("campaigns that begin while their app leaves and returns all reach everybody once, and none fails")
+  func removedWhileTheyBegin() async throws {
+    let running = try await RunningServe.withCampaigns(more: ["admin"])
+    let site = running.campaigns
+    let (count, size) = (60, 20)
+    var paths: [String] = []
+    for number in 0..<count {
+      let path = try await site.make()
+      _ = try await site.upload(path, (0..<size).map { HTTP2Site.token(number * size + $0) })
+      paths.append(path)
+    }
+    let begun = Acknowledged()
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask {
+        while !begun.isOver {
+          for apps in [["chat"], ["news", "chat"]] {
+            try running.serve.configure(running.upstream, apps: apps)
+            #expect(try await running.call("/v1/reload", body: "").status == 200)
+          }
+        }
+      }
+      for path in paths {
+        try await waitUntil("\(path) is started") {
+          // While the app is away, it is not found.
+          let answer = try await site.call("POST", "\(path):start")
+          if answer.status == 404 { return false }
+          #expect(answer.status == 202, "\(answer.text)")
+          return true
+        }
+      }
+      begun.end()
+      try await tasks.waitForAll()
+    }
+    for path in paths {
+      let campaign = try await site.ended(path)
+      #expect(campaign.state == "finished", "\(campaign.reason ?? "")")
+      #expect(try await site.account(path).accepted.confirmed == size)
+    }
+    let taken = try await running.end().compactMap(\.token)
+    #expect(Set(taken).count == count * size)
+    #expect(taken.count == count * size)
+  }
+
   @Test("a new app whose key is missing begins suspended, as at a start, and the reload names it once")
   func missingKey() async throws {
     let running = try await RunningServe(configure: { try $0.configure($1, apps: ["news"]) })
