@@ -76,6 +76,26 @@ struct CampaignServeTests {
     #expect(taken.count - sent.count <= account.possibleDuplicates)
   }
 
+  @Test("a campaign that ends as the process is killed leaves nothing in the journal")
+  func killedAtTheEnd() async throws {
+    var running = try await RunningServe.withCampaigns()
+    let (rounds, size) = (5, 200)
+    for round in 0..<rounds {
+      let site = running.campaigns
+      let path = try await site.make()
+      _ = try await site.upload(path, (0..<size).map { HTTP2Site.token(round * size + $0) })
+      try await site.act(path, "start")
+      #expect(try await site.ended(path).state == "finished")
+      try await running.restart()
+      let account = try await running.campaigns.account(path)
+      #expect(account.accepted.confirmed == size)
+      #expect(account.possibleDuplicates == 0)
+    }
+    #expect(try await running.end().count == rounds * size)
+    let inspected = try await running.serve.site.run(["journal", "inspect", "journal", "--json"])
+    #expect(try JournalInspection(inspected).campaigns.filter { !$0.finished }.isEmpty, "\(inspected.output)")
+  }
+
   @Test("a campaign that is paused stays so through a restart; cancelled, everything has an outcome")
   func pausedAndCancelled() async throws {
     var running = try await RunningServe.withCampaigns()
