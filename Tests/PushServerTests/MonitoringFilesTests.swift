@@ -31,6 +31,7 @@ struct MonitoringFilesTests {
   private static let unshown = [
     "carillon_ready": "load balancers ask /readyz",
     "carillon_journal_failed": "an alert says that the journal cannot be written",
+    "carillon_descriptors_lacking": "an alert says that connections cannot be accepted",
     "carillon_batch_notifications": "for measurements of a single connection",
   ]
 
@@ -67,6 +68,7 @@ struct MonitoringFilesTests {
     "carillon_app_paused": ["app", "why"], "carillon_delivery_duration_seconds": ["app", "stage"],
     "carillon_bridge_responses_total": ["app", "status"], "carillon_bridge_refused_total": [],
     "carillon_journal_fsync_seconds": [], "carillon_journal_lag_seconds": [], "carillon_journal_failed": [],
+    "carillon_descriptors_lacking": [],
     "carillon_store_wal_bytes": [], "carillon_ready": [],
     "carillon_http_request_duration_seconds": ["route", "method", "code"],
   ]

@@ -6,7 +6,8 @@ internal import PushTransport
 struct Alarm: Hashable, Sendable {
   /// The names that metrics and the guide use.
   enum Name: String, Hashable, Sendable, CaseIterable {
-    case journalFailed, diskAlmostFull, appStopped, appSuspended, nothingGetsThrough, credentialExpired
+    case journalFailed, descriptorsLacking, diskAlmostFull
+    case appStopped, appSuspended, nothingGetsThrough, credentialExpired
     case credentialExpiresSoon, queueOld, campaignStuck, appPaused
   }
 
@@ -42,11 +43,12 @@ struct AlarmRules: Sendable {
   ///   - statuses: with the app of each.
   ///   - pausedAt: by app, when it was paused, in seconds since 1970.
   ///   - journalFailure: a sentence; nil: there is none.
+  ///   - lacksDescriptors: at present, or within the last minute.
   ///   - disk: of journal or store, the one that has less left; nil: not known.
   ///   - now: seconds since 1970.
   static func alarms(
     _ statuses: [(app: String, status: AppStatusSnapshot)], pausedAt: [String: Int64] = [:], journalFailure: String?,
-    disk: FreeSpace?, now: Int64
+    lacksDescriptors: Bool = false, disk: FreeSpace?, now: Int64
   ) -> [Alarm] {
     var alarms: [Alarm] = []
     if let journalFailure {
@@ -55,6 +57,13 @@ struct AlarmRules: Sendable {
           name: .journalFailed, severity: .critical, app: nil,
           text: "The journal cannot be written, so nothing is accepted: \(journalFailure.asSentence)",
           action: "Make room on the disk or repair it: the service then restarts by itself."))
+    }
+    if lacksDescriptors {
+      alarms.append(
+        Alarm(
+          name: .descriptorsLacking, severity: .critical, app: nil,
+          text: "The service has too few file descriptors, so connections are not accepted, or not opened.",
+          action: "Raise its limit of open files, such as LimitNOFILE of systemd, and restart it."))
     }
     if let disk, disk.byteCount < freeBytes {
       alarms.append(

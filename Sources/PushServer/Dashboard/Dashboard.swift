@@ -15,6 +15,7 @@ struct Dashboard: Sendable {
   let reports: CampaignReports
   /// Nil: the service has none.
   let bridge: Bridge?
+  let lacksDescriptors: @Sendable () -> Bool
   var check = BrowserCheck()
   /// The service is reached by HTTPS: browsers send its cookies only so.
   var isSecure = false

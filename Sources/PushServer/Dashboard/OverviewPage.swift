@@ -37,7 +37,8 @@ extension Dashboard {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
-      journalFailure: access.deployment.journalFailure, disk: statistics.fullerDisk,
+      journalFailure: access.deployment.journalFailure, lacksDescriptors: lacksDescriptors(),
+      disk: statistics.fullerDisk,
       now: StoreInstant.now.milliseconds / 1000)
   }
 

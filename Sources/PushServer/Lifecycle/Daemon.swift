@@ -61,7 +61,9 @@ package final class Daemon: Sendable {
   private let recoveryPause: Duration
   private let deadline: EndDeadline
   private let ports = Mutex(OpenPorts())
-  private let listeners = Mutex<[(channels: OpenChannels, pause: AcceptPause)]>([])
+  private let listeners = Mutex<[OpenChannels]>([])
+  /// For all listeners.
+  let reserve: DescriptorReserve
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet. An app whose
   /// credential cannot be used begins suspended.
@@ -86,6 +88,13 @@ package final class Daemon: Sendable {
     deadline = EndDeadline(configuration.shutdown, passed: overdue)
     self.log = log
     logger = log.logger
+    reserve = DescriptorReserve { [logger] error in
+      logger.error(
+        "no connection can be accepted: too many open files",
+        metadata: [
+          "why": "\(error)", "what helps": "a higher limit of open files, such as LimitNOFILE, or fewer connections",
+        ])
+    }
     certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
     var apps: [AppConfiguration] = []
     for settings in configuration.deployment.apps { apps.append(try AppConfiguration(settings)) }
@@ -174,6 +183,7 @@ package final class Daemon: Sendable {
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
       reports: CampaignReports(controller: campaigns.controller, deployment: deployment), bridge: bridge,
+      lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, intake: intake, campaigns: campaigns,
@@ -187,10 +197,12 @@ package final class Daemon: Sendable {
     return AdminRoutes(
       isReady: { [self] in
         isReady.load(ordering: .relaxed) && deployment.journalFailure == nil
-          && listeners.withLock { $0.allSatisfy { !$0.channels.isFull && !$0.pause.isPaused } }
+          && !reserve.isPaused && listeners.withLock { $0.allSatisfy { !$0.isFull } }
       },
       metrics: { [self] in
-        metrics.text(deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed))
+        metrics.text(
+          deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed),
+          lacksDescriptors: reserve.isShort)
       }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access
     ).responder
   }
@@ -216,10 +228,12 @@ package final class Daemon: Sendable {
   ) -> [ServiceGroupConfiguration.ServiceConfiguration] {
     // Ends when everything is recovered.
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
-    let admin = listener(adminResponder, configuration.admin.listen, nil) { [self] port in
+    let admin = listener(adminResponder, configuration.admin.listen, nil, .health) { [self] port in
       listens(ready) { $0.admin = port }
     }
-    let api = listener(apiResponder(campaigns, reloading), configuration.api.listen, certificate) { [self] port in
+    let api = listener(
+      apiResponder(campaigns, reloading), configuration.api.listen, certificate, .clients
+    ) { [self] port in
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
     } prepare: { [self] in
@@ -295,12 +309,11 @@ package final class Daemon: Sendable {
 
   /// - Parameter prepare: runs before it listens.
   private func listener(
-    _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?,
+    _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?, _ use: DescriptorReserve.Use,
     _ listens: @escaping @Sendable (Int) -> Void, prepare: @escaping @Sendable () async throws -> Void = {}
   ) -> ControlListener {
     let channels = OpenChannels(limit: configuration.api.maxConnections)
-    let pause = AcceptPause(logger)
-    listeners.withLock { $0.append((channels, pause)) }
+    listeners.withLock { $0.append(channels) }
     var application = Application(
       responder: responder,
       server: ControlChannel.builder(
@@ -308,8 +321,8 @@ package final class Daemon: Sendable {
       configuration: ApplicationConfiguration(
         address: .hostname(listen.host, port: listen.port), serverName: nil,
         availableConnectionsDelegate: MaximumAvailableConnections(configuration.api.maxConnections)),
-      onServerRunning: { channel in
-        try? await channel.pipeline.addHandler(pause, position: .first).get()
+      onServerRunning: { [reserve] channel in
+        try? await channel.pipeline.addHandler(reserve.handler(use), position: .first).get()
         listens(channel.localAddress?.port ?? 0)
       },
       logger: logger)

@@ -83,6 +83,9 @@ enum Metric {
     kind: .histogram(disk))
   static let journalFailed = MetricDescription(
     name: "carillon_journal_failed", help: "1 if the journal can no longer be written, else 0.", kind: .gauge)
+  static let descriptorsLacking = MetricDescription(
+    name: "carillon_descriptors_lacking",
+    help: "1 if file descriptors are lacking, or were within the last minute, else 0.", kind: .gauge)
   static let storeLog = MetricDescription(
     name: "carillon_store_wal_bytes", help: "Size of the store's write-ahead log.", kind: .gauge)
   static let requestDuration = MetricDescription(
@@ -99,6 +102,6 @@ enum Metric {
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
     bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused,
-    journalSync, journalLag, journalFailed, storeLog, requestDuration,
+    journalSync, journalLag, journalFailed, descriptorsLacking, storeLog, requestDuration,
   ]
 }

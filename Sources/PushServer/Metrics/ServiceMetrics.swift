@@ -13,6 +13,7 @@ final class ServiceMetrics: Sendable {
   private let journalLag: HistogramSeries
   private let ready: GaugeSeries
   private let journalFailed: GaugeSeries
+  private let descriptorsLacking: GaugeSeries
   private let storeLog: GaugeSeries
   private let bridgeRefused: CounterSeries
   private let apps = Mutex<[String: AppMetrics]>([:])
@@ -25,6 +26,7 @@ final class ServiceMetrics: Sendable {
     ready = registry.gauge(Metric.ready)
     bridgeRefused = registry.counter(Metric.bridgeRefused)
     journalFailed = registry.gauge(Metric.journalFailed)
+    descriptorsLacking = registry.gauge(Metric.descriptorsLacking)
     storeLog = registry.gauge(Metric.storeLog)
   }
 
@@ -55,8 +57,11 @@ final class ServiceMetrics: Sendable {
 
   /// In the text format of Prometheus. Takes a while with many apps: not to be called on a thread
   /// that others wait for.
-  func text(_ deployment: Deployment, store: any Store, bridge: Bridge?, isReady: Bool) -> [UInt8] {
+  func text(
+    _ deployment: Deployment, store: any Store, bridge: Bridge?, isReady: Bool, lacksDescriptors: Bool
+  ) -> [UInt8] {
     ready.set(isReady ? 1 : Int64(0))
+    descriptorsLacking.set(lacksDescriptors ? 1 : Int64(0))
     journalFailed.set(deployment.journalFailure == nil ? 0 : Int64(1))
     storeLog.set(Int64(store.logByteCount))
     apps.withLock { apps in

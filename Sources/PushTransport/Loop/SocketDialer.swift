@@ -50,6 +50,9 @@ package struct SocketDialer: Dialer {
   private func connect(_ link: SocketLink, on loop: NIOLoop) {
     let eventLoop = loop.eventLoop
     guard link.isConnecting else { return }
+    if let lack = DescriptorShortage.probe() {
+      return link.failedToConnect(.unreachable("cannot connect to \(host):\(port): \(lack)"))
+    }
     let session: TLSSession
     do throws(TLSFailure) {
       session = try TLSSession(context, host: host)
@@ -98,6 +101,7 @@ private enum ConnectFailure {
       if let single = error.connectionErrors.last {
         return "cannot connect to \(host):\(port): \(reason(single.error, timeout: timeout))"
       }
+      if let lack = DescriptorShortage.probe() { return "cannot connect to \(host):\(port): \(lack)" }
       return "cannot resolve \(host): there is no address for that name"
     }
     return "cannot connect to \(host):\(port): \(reason(error, timeout: timeout))"

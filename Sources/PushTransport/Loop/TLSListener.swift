@@ -10,6 +10,8 @@ package final class TLSListener: Sendable {
     /// As in ``SocketDialer/Options``, but by default 256 KiB and 1 MiB.
     package var writeLowWaterMark = 256 * 1024
     package var writeHighWaterMark = 1024 * 1024
+    /// What the listeners of the process share when no file descriptor is free.
+    package var reserve: DescriptorReserve?
 
     package init() {}
   }
@@ -49,6 +51,11 @@ package final class TLSListener: Sendable {
     let bootstrap = ServerBootstrap(group: group.eventLoopGroup)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .serverChannelInitializer { server in
+        server.eventLoop.makeCompletedFuture {
+          if let reserve = options.reserve { try server.pipeline.syncOperations.addHandler(reserve.handler()) }
+        }
+      }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark)
