@@ -25,6 +25,9 @@ final class RawConnection: Sendable {
 
   deinit { close(descriptor) }
 
+  /// Sends nothing more, and still receives.
+  func closeOutput() { _ = shutdown(descriptor, Int32(SHUT_WR)) }
+
   /// - Returns: false when the other side takes no more.
   @discardableResult
   func send(_ text: String) -> Bool {

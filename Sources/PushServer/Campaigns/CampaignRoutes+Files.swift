@@ -14,7 +14,7 @@ extension CampaignRoutes {
   // MARK: Audiences
 
   func postAudience(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .campaigns)
+    let (app, grant) = try await access.grant(request, context, .campaigns)
     let record = try await campaign(context, of: app)
     let plan = try CampaignPlan(parsing: record.content[...])
     guard plan.source == .upload else {
@@ -34,16 +34,17 @@ extension CampaignRoutes {
     var upload = try AudienceUpload(
       path: runner.spool.audience(record.id), progress: begun.upload, skipping: skipCount,
       rows: AudienceRows(placeholders: try CampaignPlan(parsing: begun.content[...]).placeholders))
-    return try await receive(&upload, request, begun)
+    return try await receive(&upload, request, begun, grant)
   }
 
   private func receive(
-    _ upload: inout AudienceUpload, _ request: Request, _ campaign: StoredCampaign
+    _ upload: inout AudienceUpload, _ request: Request, _ campaign: StoredCampaign, _ grant: Grant
   ) async throws -> Response {
     let id = campaign.id
     do {
       var byteLimit = try await runner.audienceByteLimit(campaign)
       for try await part in request.body {
+        try await grant.demand()
         guard upload.byteCount + Int64(part.readableBytes) <= byteLimit else { throw Self.tooLarge }
         try upload.take(part.readableBytesView)
         if upload.unsyncedByteCount >= Self.syncByteCount {
@@ -53,6 +54,7 @@ extension CampaignRoutes {
         }
         guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
       }
+      try await grant.demand()
       try upload.complete()
     } catch {
       try upload.cut()
@@ -107,7 +109,7 @@ extension CampaignRoutes {
 
   /// Everything that was not accepted, as it is at present.
   func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await readable(request, context)
+    let (app, grant) = try await readGrant(request, context)
     let record = try await campaign(context, of: app)
     let parts = try await controller.store.parts(of: record.id)
     var paths = [runner.spool.leftOut(record.id)]
@@ -125,6 +127,8 @@ extension CampaignRoutes {
           defer { try? file.close() }
           var isHeader = true
           while let block = try file.read(upToCount: Self.blockByteCount), !block.isEmpty {
+            // A list that ends here without an error would look complete.
+            try await grant.demand()
             var rest = block[...]
             if isHeader {
               guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { continue }

@@ -31,7 +31,11 @@ struct CampaignRoutes: Sendable {
 
   /// Campaigns may be read by those who may read anything, or make them.
   func readable(_ request: Request, _ context: ControlContext) async throws -> PushApp {
-    try await access.app(request, context, .campaigns, or: .read)
+    try await readGrant(request, context).app
+  }
+
+  func readGrant(_ request: Request, _ context: ControlContext) async throws -> (app: PushApp, grant: Grant) {
+    try await access.grant(request, context, .campaigns, or: .read)
   }
 
   func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {
@@ -42,11 +46,11 @@ struct CampaignRoutes: Sendable {
   }
 
   private func post(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .campaigns)
+    let (app, grant) = try await access.grant(request, context, .campaigns)
     try request.bodyType([.json])
-    let body = try await access.body(of: request, by: context.caller)
+    let body = try await access.body(of: request, under: grant)
     let plan = try await withParsingPool {
-      try await ParsingPool.shared.turn(of: context.caller?.keyID ?? "") { try CampaignPlan(parsing: body[...]) }
+      try await ParsingPool.shared.turn(of: grant.keyID) { try CampaignPlan(parsing: body[...]) }
     }
     try plan.check(for: app)
     try plan.checkTime(now: .now)
@@ -86,7 +90,7 @@ struct CampaignRoutes: Sendable {
   }
 
   private func patch(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .campaigns)
+    let (app, grant) = try await access.grant(request, context, .campaigns)
     let record = try await campaign(context, of: app)
     guard let expected = request.headers[.ifMatch] else {
       throw Problem(
@@ -94,7 +98,7 @@ struct CampaignRoutes: Sendable {
         action: "Read the campaign, and send its ETag as If-Match, so that no other change is lost.")
     }
     try request.bodyType([.json])
-    let changes = try await access.body(of: request, by: context.caller)
+    let changes = try await access.body(of: request, under: grant)
     _ = try JSONBody.value(changes[...])
     let changed = try await controller.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }

@@ -21,7 +21,7 @@ struct AdminRoutes: Sendable {
       return Response.json(isReady ? .ok : .serviceUnavailable) { $0.field("status", isReady ? "ready" : "not ready") }
     }
     router.get("metrics") { [metrics, access] request, context in
-      try await access?.serviceCaller(request, context, .metrics, because: "The metrics have every app")
+      try await access?.serviceGrant(request, context, .metrics, because: "The metrics have every app")
       // Not on the threads that serve requests: with a thousand apps it is a megabyte of text.
       let text = try await NIOThreadPool.singleton.runIfActive { ByteBuffer(bytes: metrics()) }
       return Response(

@@ -14,13 +14,20 @@ struct ControlAccess: Sendable {
   func app(
     _ request: Request, _ context: ControlContext, _ scope: Scope, or other: Scope? = nil
   ) async throws -> PushApp {
+    try await grant(request, context, scope, or: other).app
+  }
+
+  /// As ``app(_:_:_:or:)``, with what is to be asked for again while the request lasts.
+  func grant(
+    _ request: Request, _ context: ControlContext, _ scope: Scope, or other: Scope? = nil
+  ) async throws -> (app: PushApp, grant: Grant) {
     let caller = try await caller(request, context)
     guard let id = context.parameters.get("app"), caller.sees(app: id),
       let app = try? deployment.app(id)
     else { throw Problem.notFound }
-    if let other, caller.may(other) { return app }
-    try demand(scope, of: caller)
-    return app
+    let grant = Grant(caller, keys, app: id, scope: scope, or: other)
+    try grant.check(caller)
+    return (app, grant)
   }
 
   /// The caller of a request that concerns no single app.
@@ -28,25 +35,22 @@ struct ControlAccess: Sendable {
   /// - Throws: ``Problem``: 401 or 403.
   func caller(_ request: Request, _ context: ControlContext, _ scope: Scope) async throws -> Caller {
     let caller = try await caller(request, context)
-    try demand(scope, of: caller)
+    try Grant(caller, keys, scope: scope).check(caller)
     return caller
   }
 
-  /// The caller of a request that concerns the service as a whole: its key is for every app.
+  /// What allows a request that concerns the service as a whole: its key is for every app.
   ///
   /// - Parameter what: why it concerns every app, as a sentence begins.
   /// - Throws: ``Problem``: 401 or 403.
   @discardableResult
-  func serviceCaller(
+  func serviceGrant(
     _ request: Request, _ context: ControlContext, _ scope: Scope, because what: String
-  ) async throws -> Caller {
-    let caller = try await caller(request, context, scope)
-    guard caller.seesAllApps else {
-      throw Problem(
-        .forbidden, "Not allowed", "\(what), and the key is not for all of them.",
-        action: "Make a key for all of them: carillon key create --all-apps --scope \(scope.rawValue).")
-    }
-    return caller
+  ) async throws -> Grant {
+    let caller = try await caller(request, context)
+    let grant = Grant(caller, keys, scope: scope, allAppsReason: what)
+    try grant.check(caller)
+    return grant
   }
 
   /// The caller of a request. The request counts once against the rate of its key, however often
@@ -58,21 +62,23 @@ struct ControlAccess: Sendable {
     return try await keys.caller(request.headers[.authorization])
   }
 
+  /// The whole body of a request, within the limits of the interface. What allows the request is
+  /// asked for again when it has come.
+  ///
+  /// - Throws: as ``Grant/demand()``, and as `Request.wholeBody`.
+  func body(of request: Request, under grant: Grant, limit: Int? = nil) async throws -> [UInt8] {
+    let body = try await body(of: request, by: grant.keyID, limit: limit)
+    try await grant.demand()
+    return body
+  }
+
   /// The whole body of a request, within the limits of the interface.
   ///
   /// - Parameters:
-  ///   - caller: whose share of the memory it takes; nil: the share of all who show no key.
+  ///   - key: whose share of the memory it takes; nil: the share of all who show no key.
   ///   - limit: of bytes; nil: as many as any request may have.
-  func body(of request: Request, by caller: Caller?, limit: Int? = nil) async throws -> [UInt8] {
+  func body(of request: Request, by key: String?, limit: Int? = nil) async throws -> [UInt8] {
     try await request.wholeBody(
-      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: caller?.keyID ?? "")
-  }
-
-  private func demand(_ scope: Scope, of caller: Caller) throws {
-    guard caller.may(scope) else {
-      throw Problem(
-        .forbidden, "Not allowed", "The key lacks the scope \"\(scope.rawValue)\".",
-        action: "Make a key with this scope: carillon key create --scope \(scope.rawValue).")
-    }
+      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: key ?? "")
   }
 }

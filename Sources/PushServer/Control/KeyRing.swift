@@ -80,6 +80,16 @@ final class KeyRing: Sendable {
     return stored
   }
 
+  /// The caller of a request that lasts, as its key is at present.
+  ///
+  /// - Throws: ``Problem`` with 401 if it was revoked.
+  func current(_ id: String) async throws -> Caller {
+    guard let stored = try await stored(id), stored.revokedAt == nil else {
+      throw Problem(.unauthorized, "Unknown key", "The key was revoked while the request lasted.")
+    }
+    return Caller(stored)
+  }
+
   private func stored(_ id: String) async throws -> StoredKey? {
     let now = ContinuousClock.now
     let (key, isFresh) = state.withLock { state in

@@ -20,11 +20,11 @@ struct NotificationRoutes: Sendable {
   }
 
   private func postNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .send)
+    let (app, grant) = try await access.grant(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json])
-    let bytes = try await access.body(of: request, by: context.caller)
-    let body = try await Self.read(bytes, context)
+    let bytes = try await access.body(of: request, under: grant)
+    let body = try await Self.read(bytes, key: grant.keyID)
     let room = try intake.reserve(bytes.count, app)
     let token: Carillon.DeviceToken
     if let id = body.device {
@@ -46,9 +46,8 @@ struct NotificationRoutes: Sendable {
   }
 
   /// A large body, which can only be refused, is not read on the event loop.
-  private static func read(_ bytes: [UInt8], _ context: ControlContext) async throws -> NotificationRequest {
+  private static func read(_ bytes: [UInt8], key: String) async throws -> NotificationRequest {
     guard bytes.count > BodyMemory.smallByteCount else { return try NotificationRequest(parsing: bytes[...]) }
-    let key = context.caller?.keyID ?? ""
     return try await withParsingPool {
       try await ParsingPool.shared.turn(of: key) { try NotificationRequest(parsing: bytes[...]) }
     }
@@ -68,11 +67,11 @@ struct NotificationRoutes: Sendable {
   }
 
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .send)
+    let (app, grant) = try await access.grant(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json, .lines])
-    let bytes = try await access.body(of: request, by: context.caller)
-    var body = try await BatchRequest.read(bytes, app: app, key: context.caller?.keyID ?? "")
+    let bytes = try await access.body(of: request, under: grant)
+    var body = try await BatchRequest.read(bytes, app: app, key: grant.keyID)
     guard !body.notifications.isEmpty || !body.devices.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")
     }
@@ -80,6 +79,8 @@ struct NotificationRoutes: Sendable {
     let room = try intake.reserve(bytes.count, app)
     let notes = NotificationNotes(app: app.id, store: store)
     if !body.devices.isEmpty { body.resolve(try await notes.devices(body.devices.map(\.id))) }
+    // Reading a large body takes a while.
+    try await grant.demand()
     var parts: [StoredBatch.Part] = []
     if !body.notifications.isEmpty {
       let ids = try await app.submit(body.notifications) { room.release() }

@@ -12,7 +12,7 @@ struct ReloadRoutes: Sendable {
   }
 
   private func postReload(_ request: Request, _ context: ControlContext) async throws -> Response {
-    try await access.serviceCaller(request, context, .admin, because: "A reload concerns every app")
+    try await access.serviceGrant(request, context, .admin, because: "A reload concerns every app")
     let report = await reload()
     guard report.problems.isEmpty else {
       var problem = Problem(

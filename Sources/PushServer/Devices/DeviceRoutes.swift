@@ -18,10 +18,10 @@ struct DeviceRoutes: Sendable {
   }
 
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .devices)
+    let (app, grant) = try await access.grant(request, context, .devices)
     let token = try token(context)
     try request.bodyType([.json])
-    let body = try await access.body(of: request, by: context.caller, limit: DeviceImport.lineLimit)
+    let body = try await access.body(of: request, under: grant, limit: DeviceImport.lineLimit)
     let result = try await store.register(
       try DeviceRequest.registration(body[...], token: token, now: .now), app: app.id)
     guard let device = try await store.device(token: token.bytes, app: app.id) else {
@@ -61,9 +61,9 @@ struct DeviceRoutes: Sendable {
   }
 
   private func postImport(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await access.app(request, context, .devices)
+    let (app, grant) = try await access.grant(request, context, .devices)
     try request.bodyType([.lines, .csv])
-    let (devices, error) = await takeImport(request.body, app.id)
+    let (devices, error) = await takeImport(request.body, app.id, grant)
     if let error {
       var problem = Problem(describing: error)
       let count = devices.createdCount + devices.updatedCount
@@ -88,11 +88,12 @@ struct DeviceRoutes: Sendable {
   /// stored, the next one is read.
   ///
   /// - Returns: what was done, and why it is not all.
-  private func takeImport(_ body: RequestBody, _ app: String) async -> (devices: DeviceImport, error: (any Error)?) {
+  private func takeImport(_ body: RequestBody, _ app: String, _ grant: Grant) async -> (devices: DeviceImport, error: (any Error)?) {
     await withTaskGroup(of: StoredBlock.self) { writing in
       var devices = DeviceImport(now: .now)
       do {
         for try await part in body {
+          try await grant.demand()
           var rest = Array(part.readableBytesView)[...]
           while !rest.isEmpty {
             rest = try devices.take(rest)
@@ -101,6 +102,7 @@ struct DeviceRoutes: Sendable {
         }
         try devices.finish()
         guard !devices.isEmpty else { throw Problem.malformed("The body has no device.") }
+        try await grant.demand()
         try await store(&devices, app, &writing)
         try await isStored(&devices, &writing)
         return (devices, nil)

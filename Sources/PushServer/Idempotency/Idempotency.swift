@@ -50,12 +50,15 @@ struct Idempotency: RouterMiddleware {
     _ request: Request, _ key: String, _ context: ControlContext,
     _ next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
-    let caller = try await access.caller(request, context)
+    var caller = try await access.caller(request, context)
     var context = context
     context.caller = caller
     // Before the body: one that the caller may not send takes no memory.
     let limit = try await bodyLimit(request, context)
-    let body = try await access.body(of: request, by: caller, limit: limit)
+    let body = try await access.body(of: request, by: caller.keyID, limit: limit)
+    // The request's own handler asks what its key allows now.
+    caller = try await access.keys.current(caller.keyID)
+    context.caller = caller
     let entry = IdempotentRequest(
       caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
     let place = RunningRequests.Place(caller: caller.keyID, key: key)

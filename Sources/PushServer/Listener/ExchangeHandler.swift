@@ -6,6 +6,10 @@ internal import NIOHTTPTypes
 /// Asks the connection to answer `100 Continue`, if the client waits for that.
 struct BodyWanted: Sendable {}
 
+/// Asks the connection to close once its client has closed its side: the answer lasts as long as the
+/// client likes, and says seldom anything that would show that it has left.
+struct EndsWithInput: Sendable {}
+
 /// What Hummingbird leaves out of HTTP/1.1.
 ///
 /// - `Expect: 100-continue` is answered when the handler reads the body, so a client that is
@@ -26,6 +30,8 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var completeCount = 0
   private var answeredCount = 0
   private var isWaitingForContinue = false
+  private var isInputClosed = false
+  private var endsWithInput = false
   /// An answer is under way, and the connection ends with it.
   private var closesAfterAnswer = false
   private var lingering: Scheduled<Void>?
@@ -81,7 +87,10 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    if isLingering, let event = event as? ChannelEvent, event == .inputClosed { return context.close(promise: nil) }
+    if let event = event as? ChannelEvent, event == .inputClosed {
+      isInputClosed = true
+      if isLingering || endsWithInput { return context.close(promise: nil) }
+    }
     context.fireUserInboundEventTriggered(event)
   }
 
@@ -130,6 +139,12 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   }
 
   func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
+    if event is EndsWithInput {
+      endsWithInput = true
+      if isInputClosed { context.close(promise: nil) }
+      promise?.succeed(())
+      return
+    }
     guard event is BodyWanted else { return context.triggerUserOutboundEvent(event, promise: promise) }
     if isWaitingForContinue {
       isWaitingForContinue = false

@@ -17,7 +17,7 @@ struct StoreRoutes: Sendable {
   /// Answers with a copy of the store. It is written beside the store first, so a slow reader holds
   /// nothing up.
   private func postBackup(_ request: Request, _ context: ControlContext) async throws -> Response {
-    try await access.serviceCaller(request, context, .admin, because: "The store has every app")
+    let grant = try await access.serviceGrant(request, context, .admin, because: "The store has every app")
     let copy = path + ".backup-\(UUID().uuidString)"
     let file = try StoreFile(path: path)
     try await file.backUp(to: copy)
@@ -37,9 +37,10 @@ struct StoreRoutes: Sendable {
     return Response(
       status: .ok, headers: [.contentType: "application/vnd.sqlite3"],
       body: ResponseBody(contentLength: Int(size)) { writer in
-        while let block = try handle.read(upToCount: Self.blockByteCount), !block.isEmpty {
+        while try await grant.isValid(), let block = try handle.read(upToCount: Self.blockByteCount), !block.isEmpty {
           try await writer.write(ByteBuffer(bytes: block))
         }
+        // It is cut off if the key was revoked: fewer bytes came than were announced.
         try await writer.finish(nil)
       })
   }

@@ -12,11 +12,12 @@ extension CampaignRoutes {
 
   /// What happens to one campaign, until it has ended.
   private func getEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let app = try await readable(request, context)
+    let (app, grant) = try await readGrant(request, context)
     let id = try await campaign(context, of: app).id
     let log = Mutex(CampaignEventLog())
     return EventStream(isOpen: isOpen, channel: context.channel).response { [reports] elapsed in
       if log.withLock({ $0.hasEnded }) { return nil }
+      guard try await grant.isValid() else { return nil }
       guard let report = try await reports.report(id, app: app.id) else { return nil }
       return log.withLock { $0.text(report, now: elapsed) }
     }
@@ -24,10 +25,12 @@ extension CampaignRoutes {
 
   /// What happens to all campaigns and apps that the key sees.
   private func getAllEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
-    let caller = try await access.caller(request, context, .read)
-    let follower = CampaignFollower(reports: reports) { caller.sees(app: $0) }
+    let grant = Grant(try await access.caller(request, context, .read), access.keys, scope: .read)
+    let follower = CampaignFollower(reports: reports)
     return EventStream(isOpen: isOpen, channel: context.channel).response { elapsed in
-      try await follower.text(now: elapsed)
+      let caller: Caller
+      do { caller = try await grant.demand() } catch is Problem { return nil }
+      return try await follower.text(now: elapsed) { caller.sees(app: $0) }
     }
   }
 }
@@ -47,14 +50,12 @@ private final class CampaignFollower: Sendable {
   }
 
   private let reports: CampaignReports
-  private let sees: @Sendable (String) -> Bool
   private let state = Mutex(State())
 
-  init(reports: CampaignReports, sees: @escaping @Sendable (String) -> Bool) {
-    (self.reports, self.sees) = (reports, sees)
-  }
+  init(reports: CampaignReports) { self.reports = reports }
 
-  func text(now: Duration) async throws -> String {
+  /// - Parameter sees: whether an app is one that the follower may see at present.
+  func text(now: Duration, sees: (String) -> Bool) async throws -> String {
     var text = ""
     for app in reports.deployment.apps where sees(app.id) {
       let (appState, reason) = app.state
@@ -75,7 +76,7 @@ private final class CampaignFollower: Sendable {
     let known = state.withLock { Set($0.logs.keys) }
     var records = open
     for id in known.subtracting(open.map(\.id)) {
-      if let record = try await reports.controller.store.campaign(id) { records.append(record) }
+      if let record = try await reports.controller.store.campaign(id), sees(record.app) { records.append(record) }
     }
     for record in records {
       let report = try await reports.report(record)

@@ -32,12 +32,14 @@ struct EventStream: Sendable {
             channel.close(promise: nil)
           }
           defer { tasks.cancelAll() }
+          // Its client needs nothing but to stay.
+          channel.triggerUserOutboundEvent(EndsWithInput(), promise: nil)
           let clock = ContinuousClock()
           let began = clock.now
           var wroteAt = began
           // The reader knows that it is connected, whatever comes when.
           try await writer.write(ByteBuffer(string: ": carillon\n\n"))
-          while isOpen(), let text = try await next(clock.now - began) {
+          while isOpen(), channel.isActive, let text = try await next(clock.now - began) {
             if !text.isEmpty {
               try await writer.write(ByteBuffer(string: text))
               wroteAt = clock.now
