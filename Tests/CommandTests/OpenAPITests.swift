@@ -1,7 +1,8 @@
 internal import Foundation
-internal import PushServer
 internal import Support
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("openapi.yaml", .timeLimit(.minutes(10)))
 struct OpenAPITests {
@@ -20,6 +21,23 @@ struct OpenAPITests {
       described[path.key] = Set(operations.map(\.key)).intersection(methods)
     }
     return described
+  }
+
+  /// POSTs that are work, not decisions: the log has no line for each of them.
+  private static let unlogged: Set<String> = [
+    "/v1/apps/{app}/notifications", "/v1/apps/{app}/notifications:batch", "/v1/apps/{app}/devices:import",
+    "/v1/apps/{app}/campaigns", "/v1/apps/{app}/campaigns/{id}/audience",
+  ]
+
+  @Test("every POST that decides something is logged with who did it")
+  func logged() throws {
+    let text = try String(
+      contentsOf: Self.root.appending(path: "Sources/PushServer/OpenAPI/openapi.yaml"), encoding: .utf8)
+    let posts = Set(try Self.described(text).filter { $0.value.contains("post") }.keys)
+    #expect(posts.count > 10)
+    let logged = Set(Trail.actions.keys.filter { $0.hasPrefix("/v1/") })
+    #expect(logged.isSubset(of: posts))
+    #expect(posts.subtracting(logged) == Self.unlogged)
   }
 
   @Test("the document is served, and the service has every address and method in it")

@@ -10,6 +10,8 @@ struct ControlContext: RequestContext {
   let channel: any Channel
   /// The caller, once it is known.
   var caller: Caller?
+  /// Of an action that the log gets.
+  var trail: TrailNote?
 
   init(source: ApplicationRequestContextSource) {
     channel = source.channel

@@ -22,6 +22,7 @@ struct ControlRoutes: Sendable {
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
     router.add(middleware: CommonPool())
+    router.add(middleware: Trail { [sessions = dashboard.sessions] in sessions.keyID(of: $0) })
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)

@@ -15,6 +15,7 @@ struct ReloadRoutes: Sendable {
     try await access.serviceGrant(request, context, .admin, because: "A reload concerns every app")
     let report = await reload()
     guard report.problems.isEmpty else {
+      context.trail?.isDone()
       var problem = Problem(
         .unprocessableContent, "Not all was reloaded", report.problems.joined(separator: " "),
         action: "Correct the configuration: \"carillon serve --check\" reads it without changing anything.")

@@ -25,8 +25,7 @@ struct Dashboard: Sendable {
 
   /// The user who is logged in; nil: none.
   func viewer(_ request: Request) async throws -> Page.Viewer? {
-    guard let cookie = request.cookies[DashboardForm.sessionCookie]?.value, let session = sessions[cookie],
-      let key = try await access.keys.key(session.keyID)
+    guard let session = sessions.session(of: request), let key = try await access.keys.key(session.keyID)
     else { return nil }
     return Page.Viewer(caller: Caller(key), name: key.name, formToken: session.formToken)
   }
@@ -36,12 +35,13 @@ struct Dashboard: Sendable {
   /// - Throws: ``Problem`` with 403 without the session's token.
   @discardableResult
   func viewer(_ request: Request, _ form: FormBody) async throws -> Page.Viewer {
-    guard let viewer = try await viewer(request) else {
-      throw Problem(.forbidden, "Not logged in", "The session has ended.", action: "Log in again.")
-    }
+    guard let viewer = try await viewer(request) else { throw Self.loggedOut }
     guard form[DashboardForm.tokenField].isSameSecret(as: viewer.formToken) else { throw Self.staleForm }
     return viewer
   }
+
+  static let loggedOut = Problem(
+    .forbidden, "Not logged in", "The session has ended.", action: "Log in again.")
 
   static let staleForm = Problem(
     .forbidden, "Form out of date", "The form does not belong to this session.",
@@ -69,24 +69,31 @@ struct Dashboard: Sendable {
     return response
   }
 
-  func logIn(_ form: FormBody, _ request: Request) async throws -> Response {
+  /// - Parameter trail: gets whose login it is, and why it fails.
+  func logIn(_ form: FormBody, _ request: Request, _ trail: TrailNote?) async throws -> Response {
     // The same random value in a cookie and in the form: another site can set neither.
     guard let token = request.cookies[DashboardForm.loginCookie]?.value,
       form[DashboardForm.tokenField].isSameSecret(as: token)
     else { throw Self.staleForm }
     let text = form["key"].trimmingCharacters(in: .whitespacesAndNewlines)
+    trail?.isBy(APIKey(text)?.id)
     let caller: Caller
     do { caller = try await access.keys.caller("Bearer \(text)") } catch let problem as Problem {
       guard problem.status == .unauthorized else { throw problem }
-      return login(request, problem: "The key is unknown, or was revoked.")
+      return refuse(request, "The key is unknown, or was revoked.", trail)
     }
     guard caller.may(.read) else {
-      return login(request, problem: "The key lacks the scope \"read\", which the dashboard needs.")
+      return refuse(request, "The key lacks the scope \"read\", which the dashboard needs.", trail)
     }
     let secret = sessions.begin(keyID: caller.keyID)
     var response = Page.redirect("/")
     response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, secret, lifetime: SessionTable.lifetime)
     return response
+  }
+
+  private func refuse(_ request: Request, _ reason: String, _ trail: TrailNote?) -> Response {
+    trail?.fails(reason)
+    return login(request, problem: reason)
   }
 
   func logOut(_ request: Request) -> Response {
@@ -112,7 +119,13 @@ enum DashboardForm {
 final class DashboardSessions: Sendable {
   private let table = Mutex(SessionTable())
 
-  subscript(cookie: String) -> SessionTable.Session? { table.withLock { $0.session(cookie, now: .now) } }
+  /// The session that a request belongs to; nil: none.
+  func session(of request: Request) -> SessionTable.Session? {
+    guard let cookie = request.cookies[DashboardForm.sessionCookie]?.value else { return nil }
+    return table.withLock { $0.session(cookie, now: .now) }
+  }
+
+  func keyID(of request: Request) -> String? { session(of: request)?.keyID }
 
   /// - Returns: what the browser is given.
   func begin(keyID: String) -> String {

@@ -20,7 +20,9 @@ struct DashboardRoutes: Sendable {
       guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
       return dashboard.login(request)
     }
-    router.post("login") { request, _ in await form(request) { try await dashboard.logIn($0, request) } }
+    router.post("login") { request, context in
+      await form(request, isLogin: true) { try await dashboard.logIn($0, request, context.trail) }
+    }
     router.post("logout") { request, _ in
       await form(request) { form in
         try await dashboard.viewer(request, form)
@@ -51,9 +53,9 @@ struct DashboardRoutes: Sendable {
     router.get("keys") { request, _ in
       await page(request) { viewer in try await dashboard.keys(viewer).response() }
     }
-    router.post("keys") { request, _ in
+    router.post("keys") { request, context in
       await form(request) { form in
-        try await dashboard.createKey(form, dashboard.viewer(request, form)).response()
+        try await dashboard.createKey(form, dashboard.viewer(request, form), context.trail).response()
       }
     }
     router.post("keys/{id}/revoke") { request, context in
@@ -99,7 +101,11 @@ struct DashboardRoutes: Sendable {
   }
 
   /// Takes a form, if a page of the service has sent it.
-  private func form(_ request: Request, _ serve: (FormBody) async throws -> Response) async -> Response {
+  ///
+  /// - Parameter isLogin: its sender need not be logged in. Others are refused before their body.
+  private func form(
+    _ request: Request, isLogin: Bool = false, _ serve: (FormBody) async throws -> Response
+  ) async -> Response {
     guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
     guard
       dashboard.check.isOwn(
@@ -114,6 +120,7 @@ struct DashboardRoutes: Sendable {
     }
     let viewer = try? await dashboard.viewer(request)
     return await answer(viewer) {
+      guard viewer != nil || isLogin else { throw Dashboard.loggedOut }
       let body = try await dashboard.access.body(of: request, by: nil, limit: FormBody.byteCountLimit)
       guard let form = FormBody(parsing: body) else {
         throw Problem.malformed("The form is malformed.")

@@ -94,7 +94,8 @@ extension Dashboard {
       """
   }
 
-  func createKey(_ form: FormBody, _ viewer: Page.Viewer) async throws -> Page {
+  /// - Parameter trail: gets the new key's id.
+  func createKey(_ form: FormBody, _ viewer: Page.Viewer, _ trail: TrailNote?) async throws -> Page {
     try demand(.admin, of: viewer)
     let name = form["name"].trimmingSpaces
     guard !name.isEmpty, name.count <= 100 else {
@@ -123,6 +124,7 @@ extension Dashboard {
         action: "Choose apps that your key is for.")
     }
     access.keys.changed()
+    trail?.add("created", key.id)
     return try await keys(viewer, created: key)
   }
 

@@ -88,7 +88,9 @@ struct DeviceRoutes: Sendable {
   /// stored, the next one is read.
   ///
   /// - Returns: what was done, and why it is not all.
-  private func takeImport(_ body: RequestBody, _ app: String, _ grant: Grant) async -> (devices: DeviceImport, error: (any Error)?) {
+  private func takeImport(
+    _ body: RequestBody, _ app: String, _ grant: Grant
+  ) async -> (devices: DeviceImport, error: (any Error)?) {
     await withTaskGroup(of: StoredBlock.self) { writing in
       var devices = DeviceImport(now: .now)
       do {

@@ -6,8 +6,8 @@ internal import NIOHTTPTypes
 /// Asks the connection to answer `100 Continue`, if the client waits for that.
 struct BodyWanted: Sendable {}
 
-/// Asks the connection to close once its client has closed its side: the answer lasts as long as the
-/// client likes, and says seldom anything that would show that it has left.
+/// Asks the connection to close once its client has closed its side. The answer lasts as long as
+/// the client likes, and writes too seldom to notice that it has left.
 struct EndsWithInput: Sendable {}
 
 /// What Hummingbird leaves out of HTTP/1.1.

@@ -1,0 +1,120 @@
+internal import Hummingbird
+internal import Logging
+internal import NIOCore
+internal import PushWire
+internal import Synchronization
+
+/// What a handler knows of an action that the log gets.
+final class TrailNote: Sendable {
+  private struct State {
+    var keyID: String?
+    var details: Logger.Metadata = [:]
+    var failure: String?
+    var isDone = false
+  }
+
+  private let state: Mutex<State>
+
+  init(keyID: String?) { state = Mutex(State(keyID: keyID)) }
+
+  /// The key of a client that had not shown it before.
+  func isBy(_ keyID: String?) { state.withLock { $0.keyID = keyID } }
+  func add(_ name: String, _ value: String) { state.withLock { $0.details[name] = "\(value)" } }
+  /// It is logged that it failed, and why.
+  func fails(_ reason: String) { state.withLock { $0.failure = reason } }
+  /// Something was done, although the answer is a refusal.
+  func isDone() { state.withLock { $0.isDone = true } }
+
+  fileprivate var content: (keyID: String?, details: Logger.Metadata, failure: String?, isDone: Bool) {
+    state.withLock { ($0.keyID, $0.details, $0.failure, $0.isDone) }
+  }
+}
+
+/// Logs who has changed what: one notice for each action, with the key and the client's address.
+///
+/// The addresses that change something are listed here, those of the API and those of the pages.
+struct Trail: RouterMiddleware {
+  typealias Context = ControlContext
+
+  /// The session's key of a request of a page.
+  let sessionKey: @Sendable (Request) -> String?
+  private let failures = FailureLimit()
+
+  init(sessionKey: @escaping @Sendable (Request) -> String?) { self.sessionKey = sessionKey }
+
+  static let login = "/login"
+  /// What is logged, by the address of a POST as it is registered.
+  static let actions: [String: String] = [
+    "/v1/apps/{app}:pause": "app paused", "/v1/apps/{app}:resume": "app resumed",
+    "/v1/apps/{app}/campaigns/{id}:start": "campaign started",
+    "/v1/apps/{app}/campaigns/{id}:pause": "campaign paused",
+    "/v1/apps/{app}/campaigns/{id}:resume": "campaign resumed",
+    "/v1/apps/{app}/campaigns/{id}:cancel": "campaign cancelled",
+    "/v1/store:backup": "store copied", "/v1/reload": "configuration reloaded",
+    login: "logged in", "/logout": "logged out",
+    "/apps/{app}/pause": "app paused", "/apps/{app}/resume": "app resumed",
+    "/apps/{app}/test": "test notification sent",
+    "/apps/{app}/campaigns/{id}/pause": "campaign paused", "/apps/{app}/campaigns/{id}/resume": "campaign resumed",
+    "/apps/{app}/campaigns/{id}/cancel": "campaign cancelled",
+    "/keys": "key created", "/keys/{id}/revoke": "key revoked",
+  ]
+
+  func handle(
+    _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    guard request.method == .post, let route = context.route, let action = Self.actions[route] else {
+      return try await next(request, context)
+    }
+    let note = TrailNote(keyID: context.caller?.keyID ?? sessionKey(request))
+    var context = context
+    context.trail = note
+    do {
+      let response = try await next(request, context)
+      log(action, request, context, note, isDone: response.status.code < 400)
+      return response
+    } catch {
+      // What is doubtful may have been done.
+      log(action, request, context, note, isDone: Problem(describing: error).isDoubtful)
+      throw error
+    }
+  }
+
+  private func log(
+    _ action: String, _ request: Request, _ context: ControlContext, _ note: TrailNote, isDone: Bool
+  ) {
+    let (keyID, details, failure, isNoted) = note.content
+    guard isDone || isNoted || failure != nil else { return }
+    var metadata = details
+    metadata["key"] = "\(keyID ?? "unknown")"
+    metadata["address"] = "\(context.channel.remoteAddress?.ipAddress ?? "unknown")"
+    for (parameter, name) in [("app", "app"), ("id", "id")] {
+      if let value = context.parameters.get(parameter) { metadata[name] = "\(value)" }
+    }
+    guard let failure else { return context.logger.notice("\(action)", metadata: metadata) }
+    guard let unlogged = failures.admit() else { return }
+    metadata["why"] = "\(failure)"
+    if unlogged > 0 { metadata["unlogged before"] = "\(unlogged)" }
+    context.logger.notice("login failed", metadata: metadata)
+  }
+}
+
+/// Bounds the lines about failed logins: ten at once, and ten a minute.
+private final class FailureLimit: Sendable {
+  private struct State {
+    var bucket = TokenBucket(perSecond: 10.0 / 60, burst: 10, now: .now)
+    var unloggedCount = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// - Returns: how many were not logged since the last one that was; nil: this one is not either.
+  func admit() -> Int? {
+    state.withLock { state in
+      guard state.bucket.take(upTo: 1, now: .now) == 1 else {
+        state.unloggedCount += 1
+        return nil
+      }
+      return exchange(&state.unloggedCount, with: 0)
+    }
+  }
+}
