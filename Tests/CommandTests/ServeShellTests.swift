@@ -74,8 +74,8 @@ struct ServeShellTests {
     #expect(checked.output.contains("app chat: HTTP/2 to api.push.apple.com:443"), "\(checked)")
     #expect(checked.output.contains("at most 5,000 notifications/s"), "\(checked)")
     for sentence in [
-      "api: bodies have at most 16MiB, there are at most 1,024 connections, one that is silent for 2m is closed, a key "
-        + "makes at most 1,000 requests/s, the dashboard answers to localhost, addresses, push.example.com.",
+      "api: bodies have at most 16MiB, there are at most 1,024 connections, 768 of one address and 256 without a key, "
+        + "one that is silent for 2m is closed, a key makes at most 1,000 requests/s, the dashboard answers to localhost, addresses, push.example.com.",
       "shutdown: readiness is denied for 5s, then what is in flight has 20s.",
       "retention: outcomes and campaigns are kept for 168h after their end.",
       "log: info and worse, as json, to standard error.",

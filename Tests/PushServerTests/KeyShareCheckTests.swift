@@ -37,7 +37,9 @@ struct KeyShareCheckTests {
       source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "test")))
     let count = Mutex(0)
     do {
-      let response = try await KeyShareCheck(access: access, shares: shares).handle(
+      let response = try await KeyShareCheck(
+        access: access, shares: shares, channels: OpenChannels(), sessions: DashboardSessions()
+      ).handle(
         Request(head: head, body: RequestBody(buffer: .init())), context: context
       ) { request, context in
         count.withLock { $0 += 1 }

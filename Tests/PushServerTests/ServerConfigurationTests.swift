@@ -22,7 +22,7 @@ struct ServerConfigurationTests {
     let whole = try ServerConfiguration.parse(
       """
       journal: { directory: j, sync: always }
-      api: { listen: "[::1]:0", max-body: 1MiB, max-connections: 5, idle-timeout: 9s, rate-limit: 300/m }
+      api: { listen: "[::1]:0", max-body: 1MiB, max-connections: 5, max-address-connections: 4, max-keyless-connections: 2, idle-timeout: 9s, rate-limit: 300/m }
       admin: { listen: 0.0.0.0:9 }
       store: { path: s.db }
       shutdown: { announce: 2s, drain: 3s }
@@ -33,6 +33,8 @@ struct ServerConfigurationTests {
     #expect(whole.api.listen.description == "[::1]:0")
     #expect(whole.api.maxBody == 1 << 20)
     #expect(whole.api.maxConnections == 5)
+    #expect([whole.api.addressConnections, whole.api.keylessConnections] == [4, 2])
+    #expect([least.api.addressConnections, least.api.keylessConnections] == [768, 256])
     #expect(whole.api.idleTimeout == .seconds(9))
     #expect(whole.api.rateLimit == 5)
     #expect(least.api.rateLimit == nil)
@@ -51,6 +53,8 @@ struct ServerConfigurationTests {
       ("journal: { directory: j }\napi: { listen: 0.0.0.0:8480 }", "without TLS"),
       ("journal: { directory: j }\napi: { listn: a:1 }", "listn"), ("journal: { directory: j }\nstor: {}", "stor"),
       ("journal: { directory: j }\nretention: 1s", "retention"),
+      ("journal: { directory: j }\napi: { max-connections: 9, max-keyless-connections: 10 }", "from 1 to 9"),
+      ("journal: { directory: j }\napi: { max-address-connections: 0 }", "from 1 to"),
     ])
   func mistakes(text: String, word: String) {
     let error = #expect(throws: ConfigurationError.self) {

@@ -44,6 +44,12 @@ extension ServerConfiguration.API {
     if let value = reader.take("listen") { listen = try Listen(value) }
     if let value = reader.take("max-body") { maxBody = try value.byteCount(in: 4 << 10...1 << 30) }
     if let value = reader.take("max-connections") { maxConnections = try value.integer(in: 1...1_000_000) }
+    if let value = reader.take("max-address-connections") {
+      maxAddressConnections = try value.integer(in: 1...maxConnections)
+    }
+    if let value = reader.take("max-keyless-connections") {
+      maxKeylessConnections = try value.integer(in: 1...maxConnections)
+    }
     if let value = reader.take("idle-timeout") {
       idleTimeout = try value.duration(in: .seconds(1) ... .seconds(86_400))
     }

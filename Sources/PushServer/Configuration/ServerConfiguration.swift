@@ -12,6 +12,10 @@ package struct ServerConfiguration: Hashable, Sendable {
     /// The most bytes of a request's body.
     package var maxBody = 16 << 20
     package var maxConnections = 1024
+    /// Connections of one address. Nil: three quarters of all, but at least 16.
+    package var maxAddressConnections: Int?
+    /// Connections that have shown no valid key. Nil: a quarter of all, but at least 16.
+    package var maxKeylessConnections: Int?
     package var idleTimeout = Duration.seconds(120)
     /// Requests of one key in a second; nil: any number.
     package var rateLimit: Double?
@@ -20,6 +24,17 @@ package struct ServerConfiguration: Hashable, Sendable {
     package var hosts: Set<String> = []
 
     package init() {}
+
+    /// Connections that a share has however few there are.
+    private static let least = 16
+
+    package var addressConnections: Int {
+      maxAddressConnections ?? max(maxConnections / 4 * 3, min(maxConnections, Self.least))
+    }
+    /// At most three quarters: the rest is for those with keys.
+    package var keylessConnections: Int {
+      maxKeylessConnections ?? max(maxConnections / 4, min(Self.least, max(1, maxConnections / 4 * 3)))
+    }
   }
 
   package struct Admin: Hashable, Sendable {

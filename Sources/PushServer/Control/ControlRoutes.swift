@@ -13,12 +13,16 @@ struct ControlRoutes: Sendable {
   /// Nil: the service has none.
   let bridge: Bridge?
   let dashboard: Dashboard
+  /// Of the listener.
+  let channels: OpenChannels
 
   var responder: ControlResponder {
     let router = ControlResponder.router
     router.add(middleware: ParameterCheck())
     router.add(
-      middleware: KeyShareCheck(access: access, shares: KeyShares(maxConnections: access.settings.maxConnections)))
+      middleware: KeyShareCheck(
+        access: access, shares: KeyShares(maxConnections: access.settings.maxConnections), channels: channels,
+        sessions: dashboard.sessions))
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
     router.add(middleware: CommonPool())

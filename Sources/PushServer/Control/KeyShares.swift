@@ -42,24 +42,34 @@ final class KeyShares: Sendable {
   }
 }
 
-/// Refuses requests of a key beyond its rate or its share. A request without a valid key is refused
-/// by its own handler, because some addresses need none.
+/// Refuses requests of a key beyond its rate or its share, and tells the listener which connections
+/// have a key. A request without a valid key is refused by its own handler, because some addresses
+/// need none.
 struct KeyShareCheck: RouterMiddleware {
   typealias Context = ControlContext
 
   let access: ControlAccess
   let shares: KeyShares
+  let channels: OpenChannels
+  let sessions: DashboardSessions
 
   func handle(
     _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
-    guard request.headers[.authorization] != nil else { return try await next(request, context) }
+    guard request.headers[.authorization] != nil else {
+      if let key = sessions.keyID(of: request) {
+        channels.note(context.channel, hasKey: (try? await access.keys.current(key)) != nil)
+      }
+      return try await next(request, context)
+    }
     let caller: Caller
     do { caller = try await access.caller(request, context) } catch let problem as Problem
       where problem.status == .unauthorized
     {
+      channels.note(context.channel, hasKey: false)
       return try await next(request, context)
     }
+    channels.note(context.channel, hasKey: true)
     guard let place = shares.take(caller.keyID) else {
       var problem = Problem(
         .tooManyRequests, "Too many requests", "The key has \(shares.limit) requests under way.",

@@ -174,7 +174,9 @@ package final class Daemon: Sendable {
   }
 
   /// What answers the API's requests, and the dashboard's.
-  private func apiResponder(_ campaigns: CampaignRunner, _ reloading: Reloading) -> ControlResponder {
+  private func apiResponder(
+    _ campaigns: CampaignRunner, _ reloading: Reloading, _ channels: OpenChannels
+  ) -> ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
@@ -187,7 +189,8 @@ package final class Daemon: Sendable {
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, intake: intake, campaigns: campaigns,
-      reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge, dashboard: dashboard
+      reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge, dashboard: dashboard,
+      channels: channels
     ).responder
   }
 
@@ -228,11 +231,18 @@ package final class Daemon: Sendable {
   ) -> [ServiceGroupConfiguration.ServiceConfiguration] {
     // Ends when everything is recovered.
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
-    let admin = listener(adminResponder, configuration.admin.listen, nil, .health) { [self] port in
+    let clients = OpenChannels(
+      OpenChannels.Limits(
+        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
+        keyless: configuration.api.keylessConnections), logger: logger)
+    let monitors = OpenChannels(
+      OpenChannels.Limits(
+        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections), logger: logger)
+    let admin = listener(adminResponder, configuration.admin.listen, nil, .health, monitors) { [self] port in
       listens(ready) { $0.admin = port }
     }
     let api = listener(
-      apiResponder(campaigns, reloading), configuration.api.listen, certificate, .clients
+      apiResponder(campaigns, reloading, clients), configuration.api.listen, certificate, .clients, clients
     ) { [self] port in
       isReady.store(true, ordering: .relaxed)
       listens(ready) { $0.api = port }
@@ -310,9 +320,9 @@ package final class Daemon: Sendable {
   /// - Parameter prepare: runs before it listens.
   private func listener(
     _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?, _ use: DescriptorReserve.Use,
-    _ listens: @escaping @Sendable (Int) -> Void, prepare: @escaping @Sendable () async throws -> Void = {}
+    _ channels: OpenChannels, _ listens: @escaping @Sendable (Int) -> Void,
+    prepare: @escaping @Sendable () async throws -> Void = {}
   ) -> ControlListener {
-    let channels = OpenChannels(limit: configuration.api.maxConnections)
     listeners.withLock { $0.append(channels) }
     var application = Application(
       responder: responder,

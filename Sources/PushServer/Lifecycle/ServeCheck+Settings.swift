@@ -8,7 +8,9 @@ extension ServeCheck {
     let api = configuration.api
     var parts = [
       "bodies have at most \(Quantity.describe(byteCount: api.maxBody))",
-      "there are at most \(NumberText.grouped(api.maxConnections)) connections",
+      "there are at most \(NumberText.grouped(api.maxConnections)) connections, "
+        + "\(NumberText.grouped(api.addressConnections)) of one address and "
+        + "\(NumberText.grouped(api.keylessConnections)) without a key",
       "one that is silent for \(Quantity.describe(api.idleTimeout)) is closed",
       api.rateLimit.map { "a key makes at most \($0.formatted()) requests/s" } ?? "a key makes any number of requests",
     ]

@@ -1,51 +1,72 @@
+internal import Logging
 internal import NIOCore
 internal import Synchronization
 
-/// The open connections of a listener, so that they can be closed together.
+/// The open connections of a listener: their shares, and that they can be closed together.
 final class OpenChannels: Sendable {
+  typealias Limits = ConnectionShares<ObjectIdentifier>.Limits
+
   private struct State {
+    var shares: ConnectionShares<ObjectIdentifier>
     var channels: [ObjectIdentifier: any Channel] = [:]
-    /// By address.
-    var counts: [String: Int] = [:]
+    var warnedAt: ContinuousClock.Instant?
   }
 
-  private let state = Mutex(State())
-  private let limit: Int
-  private let limitPerAddress: Int
+  private let state: Mutex<State>
+  private let logger: Logger?
 
-  /// Connections that an address may have however few there are.
-  private static let least = 16
+  /// Closed and refused connections are logged once in this time.
+  private static let silence = Duration.seconds(60)
 
-  /// - Parameter limit: of all connections. One address has at most three quarters of them, so that
-  ///   no client takes them all, and a proxy in front has enough.
-  init(limit: Int = .max) {
-    self.limit = limit
-    limitPerAddress = max(limit / 4 * 3, min(limit, Self.least))
+  init(_ limits: Limits = Limits(), logger: Logger? = nil) {
+    state = Mutex(State(shares: ConnectionShares(limits)))
+    self.logger = logger
   }
 
   var isEmpty: Bool { state.withLock { $0.channels.isEmpty } }
   /// Newcomers wait.
-  var isFull: Bool { state.withLock { $0.channels.count >= limit } }
+  var isFull: Bool { state.withLock { $0.shares.isFull } }
 
   /// - Returns: false if the address has its share.
   @discardableResult
   func add(_ channel: any Channel, from address: String = "") -> Bool {
     let id = ObjectIdentifier(channel)
-    let isAdded = state.withLock { state in
-      guard state.counts[address, default: 0] < limitPerAddress else { return false }
+    let (arrival, oldest) = state.withLock { state in
+      let arrival = state.shares.add(id, from: address)
+      guard case .admitted(let closing) = arrival else { return (arrival, (any Channel)?.none) }
       state.channels[id] = channel
-      state.counts[address, default: 0] += 1
-      return true
+      return (arrival, closing.flatMap { state.channels[$0] })
     }
-    guard isAdded else { return false }
+    if let oldest {
+      oldest.close(promise: nil)
+      warn("connections without a key are closed: there are as many as may be")
+    }
+    guard arrival != .refused else {
+      warn("connections are refused: their address has as many as one may have", address)
+      return false
+    }
     channel.closeFuture.whenComplete { [self] _ in
       state.withLock { state in
         state.channels[id] = nil
-        let left = (state.counts[address] ?? 1) - 1
-        state.counts[address] = left > 0 ? left : nil
+        state.shares.remove(id)
       }
     }
     return true
+  }
+
+  /// A request of the connection has shown whether it has a valid key.
+  func note(_ channel: any Channel, hasKey: Bool) {
+    state.withLock { $0.shares.note(ObjectIdentifier(channel), hasKey: hasKey) }
+  }
+
+  private func warn(_ message: Logger.Message, _ address: String? = nil) {
+    let isDue = state.withLock { state in
+      if let last = state.warnedAt, ContinuousClock.now - last < Self.silence { return false }
+      state.warnedAt = .now
+      return true
+    }
+    guard isDue else { return }
+    logger?.warning(message, metadata: address.map { ["address": "\($0)"] } ?? [:])
   }
 
   /// Whatever they do at present.

@@ -31,6 +31,8 @@ enum SetupText {
         # key: api.key.pem
         # max-body: 16MiB
         # max-connections: 1024
+        # max-address-connections: 768              # of one address
+        # max-keyless-connections: 256              # of clients that have shown no key
         # idle-timeout: 120s
         # rate-limit: 1000/s                          # requests of one key; default: any number
         # hosts: [push.example.com]                   # names under which the dashboard answers
