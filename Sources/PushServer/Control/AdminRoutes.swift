@@ -3,7 +3,8 @@ internal import Hummingbird
 internal import NIOCore
 internal import NIOPosix
 
-/// What is asked by supervisors and monitors, on a listener of its own.
+/// What is asked by supervisors and monitors, on a listener of its own and a thread of its own.
+/// Nothing here may take long on that thread.
 struct AdminRoutes: Sendable {
   let isReady: @Sendable () -> Bool
   /// Called on a thread of its own.
@@ -14,7 +15,6 @@ struct AdminRoutes: Sendable {
 
   var responder: ControlResponder {
     let router = ControlResponder.router
-    router.add(middleware: CommonPool())
     router.get("healthz") { _, _ in Response.json { $0.field("status", "alive") } }
     router.get("readyz") { [isReady] _, _ in
       let isReady = isReady()

@@ -324,20 +324,9 @@ package final class Daemon: Sendable {
     prepare: @escaping @Sendable () async throws -> Void = {}
   ) -> ControlListener {
     listeners.withLock { $0.append(channels) }
-    var application = Application(
-      responder: responder,
-      server: ControlChannel.builder(
-        idleTimeout: configuration.api.idleTimeout, certificate: certificate, channels: channels),
-      configuration: ApplicationConfiguration(
-        address: .hostname(listen.host, port: listen.port), serverName: nil,
-        availableConnectionsDelegate: MaximumAvailableConnections(configuration.api.maxConnections)),
-      onServerRunning: { [reserve] channel in
-        try? await channel.pipeline.addHandler(reserve.handler(use), position: .first).get()
-        listens(channel.localAddress?.port ?? 0)
-      },
-      logger: logger)
-    application.beforeServerStarts(perform: prepare)
-    return ControlListener(application: application, channels: channels, drain: configuration.shutdown.drain)
+    return ControlListener(
+      responder, listen, configuration.api, certificate: certificate, use, channels: channels, reserve: reserve,
+      drain: configuration.shutdown.drain, logger: logger, prepare: prepare, listens: listens)
   }
 
   private struct OpenPorts {
