@@ -13,6 +13,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <sys/prctl.h>
 #include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,6 +92,8 @@ static inline BIO_METHOD *carillon_io_method(void) {
 }
 
 // Macros and functions with variable arguments.
+// Other processes of the same user cannot read this one's memory, and no core file has it.
+static inline int carillon_hide_memory(void) { return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); }
 static inline int carillon_set_min_version(SSL_CTX *context, int version) { return (int)SSL_CTX_set_min_proto_version(context, version); }
 static inline int carillon_set_max_version(SSL_CTX *context, int version) { return (int)SSL_CTX_set_max_proto_version(context, version); }
 static inline void carillon_set_read_ahead(SSL_CTX *context) { SSL_CTX_set_read_ahead(context, 1); }

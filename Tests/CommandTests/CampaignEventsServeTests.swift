@@ -145,7 +145,7 @@ struct CampaignEventsServeTests {
   func command() async throws {
     let running = try await RunningServe.withCampaigns(rules: CampaignServeTests.dead)
     let place = running.serve.site.place
-    try place.write(running.key, to: "api.key")
+    try place.writeSecret(running.key, to: "api.key")
     try place.write(
       (0..<300).map { HTTP2Site.token($0, prefix: $0 < 3 ? "dead" : "00") }.joined(separator: "\n") + "\n",
       to: "tokens.txt")

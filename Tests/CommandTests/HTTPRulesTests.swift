@@ -209,6 +209,14 @@ struct HTTPRulesTests {
         key: site.key)
     }
     #expect(try await client().send(.get("/v1/apps")).status == 200)
+    // TLS 1.2 without forward secrecy, or with CBC, is not spoken.
+    for (ciphers, isSpoken) in [("ECDHE+AESGCM", true), ("ECDHE+AES:!AESGCM:!AESCCM", false), ("kRSA", false)] {
+      let handshake = try ChildProcess(
+        ["s_client", "-connect", "127.0.0.1:\(site.service.api)", "-tls1_2", "-cipher", ciphers], program: "openssl",
+        directory: site.serve.site.place.url)
+      let ending = await handshake.ending()
+      #expect(ending.output.contains("Cipher is (NONE)") != isSpoken, "\(ciphers): \(ending)")
+    }
     let old = try client()
     try Site.makeCertificate(in: site.serve.site.place)
     site.service.process.send(SIGHUP)

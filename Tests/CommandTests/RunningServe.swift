@@ -60,7 +60,7 @@ struct RunningServe {
 
   /// Lets the service read its configuration again. The key needs the scope `admin`.
   func reload() async throws -> Ending {
-    try serve.site.place.write(key, to: "reload.key")
+    try serve.site.place.writeSecret(key, to: "reload.key")
     return try await serve.site.run([
       "reload", "--url", "http://127.0.0.1:\(service.api)", "--key-file", "reload.key",
     ])

@@ -182,8 +182,8 @@ struct ServeRulesTests {
       #expect(repeated.headers["idempotent-replayed"] == "true", "\(path): \(repeated.text)")
     }
     // A copy of the store is no answer to be kept in it.
-    for _ in 0..<2 {
-      let copy = try await post("/store:backup", key: "copy")
+    for path in ["/store:backup", "/store:backup", "/store:backup/", "//store:backup"] {
+      let copy = try await post(path, key: "copy")
       #expect(copy.status == 200)
       #expect(copy.headers["idempotent-replayed"] == nil)
       #expect(copy.body.starts(with: Data("SQLite format 3".utf8)))

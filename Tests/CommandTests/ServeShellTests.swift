@@ -125,8 +125,8 @@ struct ServeShellTests {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
     try serve.configure(upstream, apps: ["news"])
-    try serve.site.place.write(try await serve.key(["--scope", "admin"]), to: "admin.key")
-    try serve.site.place.write(try await serve.key(["--scope", "read"]), to: "read.key")
+    try serve.site.place.writeSecret(try await serve.key(["--scope", "admin"]), to: "admin.key")
+    try serve.site.place.writeSecret(try await serve.key(["--scope", "read"]), to: "read.key")
     let service = try await serve.start()
     func reload(_ key: String) async throws -> Ending {
       try await serve.site.run(["reload", "--url", "http://127.0.0.1:\(service.api)", "--key-file", key])
@@ -135,7 +135,7 @@ struct ServeShellTests {
     #expect(refused.status == 2, "\(refused)")
     #expect(refused.errors.contains("\"admin\""), "\(refused)")
     // It would name, and change, the apps of others.
-    try serve.site.place.write(try await serve.key(["--scope", "admin", "--app", "news"]), to: "tenant.key")
+    try serve.site.place.writeSecret(try await serve.key(["--scope", "admin", "--app", "news"]), to: "tenant.key")
     let tenant = try await reload("tenant.key")
     #expect(tenant.status == 2, "\(tenant)")
     #expect(tenant.errors.contains("not for all of them"), "\(tenant)")

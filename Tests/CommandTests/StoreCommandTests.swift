@@ -12,7 +12,7 @@ struct StoreCommandTests {
     let key = try await serve.key(["--scope", "devices", "--scope", "admin"])
     let reader = try await serve.key(["--scope", "read"])
     let tenant = try await serve.key(["--scope", "admin", "--app", "news"])
-    try serve.site.place.write(key, to: "admin.key")
+    try serve.site.place.writeSecret(key, to: "admin.key")
     let service = try await serve.start()
     let client = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "admin.key"]
     let lines = (0..<1_500).map {

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("The configuration of the service")
 struct ServerConfigurationTests {
-  private static let apps = """
+  fileprivate static let apps = """
     apps:
       - id: news
         topic: com.example.news
@@ -62,6 +62,19 @@ struct ServerConfigurationTests {
     }
     #expect(error?.description.contains("c.yaml") == true, "\(String(describing: error))")
     #expect(error?.description.contains(word) == true, "\(String(describing: error))")
+  }
+}
+
+@Suite("Ids of apps")
+struct AppIDTests {
+  @Test("an id that is a folder's is none", arguments: [".", ".."])
+  func folders(id: String) {
+    let error = #expect(throws: ConfigurationError.self) {
+      try ServerConfiguration.parse(
+        "journal: { directory: j }\n" + ServerConfigurationTests.apps.replacing("id: news", with: "id: \"\(id)\""),
+        file: "c.yaml")
+    }
+    #expect(error?.description.contains("must not be \"\(id)\"") == true, "\(String(describing: error))")
   }
 }
 

@@ -19,5 +19,11 @@ package final class Workplace: Sendable {
     return path(name)
   }
 
+  /// As a file with a key must be: for its owner alone.
+  package func writeSecret(_ text: String, to name: String) throws {
+    try write(text, to: name)
+    try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path(name))
+  }
+
   package func read(_ name: String) throws -> String { try String(contentsOfFile: path(name), encoding: .utf8) }
 }

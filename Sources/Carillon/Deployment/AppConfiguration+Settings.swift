@@ -54,6 +54,7 @@ extension AppConfiguration {
       }
     }
     try demand(!id.isEmpty && isPlain, "its id must be made of letters, digits, \".\", \"_\" and \"-\".")
+    try demand(![".", ".."].contains(id), "its id must not be that of a folder: name the app, as in \"news\".")
     try demand(!topic.isEmpty, "its topic is empty: name the bundle identifier.")
     try demand(connections.lowerBound >= 1 && connections.upperBound <= 1000, "it may have 1 to 1,000 connections.")
     try demand(connectionsPerMinute ?? 1 > 0, "connectionsPerMinute must be above 0.")

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Carillon
 internal import Foundation
 internal import PushServer
+internal import PushTransport
 
 struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -38,6 +39,9 @@ struct ServeCommand: AsyncParsableCommand {
   @Flag(help: "Print one JSON object when it serves, with its ports.") var json = false
   @Flag(help: "Read everything, say what the service would do, and end.") var check = false
 
+  @Flag(help: "Let debuggers read the process, and the system write core files: both would have the keys of apps.")
+  var debuggable = false
+
   @Option(help: .init("Say which app a client of the bridge would be, by its certificate, and end.", valueName: "file"))
   var explainClient: String?
 
@@ -50,6 +54,7 @@ struct ServeCommand: AsyncParsableCommand {
       return
     }
     if check { return try await check(configuration) }
+    if !debuggable { ProcessMemory.hide() }
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
     let daemon = RestartingDaemon(
       configuration, file: config, log: log,

@@ -20,10 +20,14 @@ struct ServiceOptions: ParsableArguments {
       "A file with a key (default: $CARILLON_KEY, then api.key beside the configuration).", valueName: "file"))
   var keyFile: String?
 
+  @Flag(help: "Send the key over http to another machine, where everybody on the way can read it.")
+  var plainHttp = false
+
   func validate() throws {
     guard (config == nil) != (url == nil) else {
       throw ValidationError("Name the running service by --config FILE or --url URL, such as http://127.0.0.1:8480.")
     }
+    if plainHttp { try Options.require("--url", for: [("--plain-http", url == nil)]) }
     if trust != nil { try Options.require("--url", for: [("--trust", url == nil)]) }
   }
 
@@ -33,6 +37,11 @@ struct ServiceOptions: ParsableArguments {
     if let url {
       guard let address = ServiceAddress(url: url, trust: trust.map { .file($0) } ?? .system) else {
         throw CommandFailure.usage("--url must be http://HOST:PORT or https://HOST:PORT, not \"\(url)\"")
+      }
+      guard address.proof != .none || address.isLoopback || plainHttp else {
+        throw CommandFailure.usage(
+          "--url \(url) would send the key readable over the network; use https, or a tunnel to 127.0.0.1; "
+            + "--plain-http sends it all the same")
       }
       return address
     }
@@ -58,7 +67,12 @@ struct ServiceOptions: ParsableArguments {
   }
 
   private func read(_ path: String) throws -> String {
-    try checked(String(decoding: try TextFile.read(path, byteLimit: 4096), as: UTF8.self), path)
+    var status = stat()
+    if unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_mode & 0o077 != 0 {
+      let mode = String(status.st_mode & 0o777, radix: 8)
+      throw CommandFailure.usage("\(path) can be read by others (mode \(mode)); run: chmod 600 \(path)")
+    }
+    return try checked(String(decoding: try TextFile.read(path, byteLimit: 4096), as: UTF8.self), path)
   }
 
   private func checked(_ text: String, _ place: String) throws -> String {

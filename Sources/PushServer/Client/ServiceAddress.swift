@@ -48,6 +48,9 @@ package struct ServiceAddress: Hashable, Sendable, CustomStringConvertible {
       proof: configuration.api.certificate.map { .certificate(file: $0.certificate) } ?? .none)
   }
 
+  /// This machine, which a key does not leave.
+  package var isLoopback: Bool { Listen(host: host, port: port).isLoopback }
+
   package var description: String {
     let scheme = proof == .none ? "http" : "https"
     return "\(scheme)://\(host.contains(":") ? "[\(host)]" : host):\(port)"

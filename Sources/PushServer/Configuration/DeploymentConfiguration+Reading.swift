@@ -61,6 +61,9 @@ extension AppSettings {
     else {
       throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \(name.cited)")
     }
+    guard name != ".", name != ".." else {
+      throw id.error("must not be \(name.cited), which addresses and paths use otherwise; name the app, as in news")
+    }
     let credentialNode = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
     self.init(id: name, credential: try AppCredential(credentialNode))
 

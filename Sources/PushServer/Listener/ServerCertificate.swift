@@ -52,6 +52,7 @@ final class ServerCertificate: Sendable {
       var configuration = TLSServerConfiguration(credential: credential, clients: .none)
       configuration.applicationProtocols = ["http/1.1"]
       configuration.sendsTickets = true
+      configuration.isModern = true
       return (try TLSContext(server: configuration), credential.inspection)
     } catch {
       throw CarillonError(.credential, "The certificate of the API: \(error)")

@@ -86,6 +86,9 @@ package struct TLSServerConfiguration: Sendable {
   /// Off by default, because some old clients mistake a TLS 1.3 ticket for an answer
   /// (BinaryProtocol.md, "Decoding rules").
   package var sendsTickets = false
+  /// Over TLS 1.2, offers nothing but ciphers with forward secrecy and authenticated encryption, as
+  /// all of TLS 1.3 are. Off by default: clients of the binary protocol are old.
+  package var isModern = false
   /// Accepts TLS 1.0 or 1.1 too, with the weak signatures that these need. Nil: it does not.
   package var oldestVersion: OldVersion?
 

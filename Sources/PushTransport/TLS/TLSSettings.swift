@@ -14,6 +14,9 @@ internal import Synchronization
   /// The most ciphertext that OpenSSL processes in one call. Its default is one record.
   private static let readBufferByteCount = 64 * 1024
 
+  /// Of TLS 1.2.
+  private static let modernCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
+
   private init(isServer: Bool, versions: ClosedRange<TLSVersion>) throws(CredentialError) {
     OpenSSLErrors.clear()
     guard let pointer = unsafe SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
@@ -110,6 +113,9 @@ internal import Synchronization
 
   private func becomeServer(_ configuration: TLSServerConfiguration) throws(CredentialError) {
     try accept(configuration.oldestVersion)
+    if configuration.isModern, unsafe SSL_CTX_set_cipher_list(pointer, Self.modernCiphers) != 1 {
+      throw .broken(OpenSSLErrors.take())
+    }
     try use(configuration.credential)
     // No tickets for TLS 1.2. For TLS 1.3, a ticket names a session that the server keeps. A ticket
     // that contains the session, certificates included, costs half a handshake to read.
