@@ -49,11 +49,35 @@ internal import PushServer
 
   /// Parses the arguments, runs the command, reports errors, and returns the exit status.
   private static func run(arguments: [String]) async -> ExitStatus {
+    if let sentence = unknownCommand(in: arguments) {
+      StandardStream.error.writeLine("carillon: \(sentence)")
+      return .usage
+    }
     do {
       var command = try parseAsRoot(arguments)
       if var command = command as? any AsyncParsableCommand { try await command.run() } else { try command.run() }
       return .success
     } catch { return report(error) }
+  }
+
+  /// A sentence about the first word that names no command; nil: every word that should does.
+  private static func unknownCommand(in arguments: [String]) -> String? {
+    var command: any ParsableCommand.Type = Self.self
+    var path = _commandName
+    for word in arguments {
+      let subcommands = command.configuration.subcommands
+      guard !subcommands.isEmpty, !word.hasPrefix("-"), word != "help" else { return nil }
+      guard let next = subcommands.first(where: { $0._commandName == word }) else {
+        let names = subcommands.map { $0._commandName }
+        let advice =
+          Suggestion.nearest(to: word, in: names).map { "did you mean \"\(path) \($0)\"?" }
+          ?? "there are \(names.joined(separator: ", "))."
+        return "\(path) has no command \(word.cited); \(advice) Add --help for help."
+      }
+      command = next
+      path += " \(word)"
+    }
+    return nil
   }
 
   private static func report(_ error: any Error) -> ExitStatus {
@@ -71,8 +95,11 @@ internal import PushServer
       }
       let message = message(for: error)
       let lines = message.split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
-      StandardStream.error.writeLine(
-        "carillon: \(lines.joined(separator: " ").asSentence) Add --help for help.")
+      // Allowed values stand on lines of their own, each behind a hyphen.
+      let sentences = lines.filter { !$0.hasPrefix("- ") }
+      let values = lines.filter { $0.hasPrefix("- ") }.map { $0.dropFirst(2) }
+      let text = sentences.joined(separator: " ") + (values.isEmpty ? "" : " " + values.joined(separator: ", "))
+      StandardStream.error.writeLine("carillon: \(text.asSentence) Add --help for help.")
       return .usage
     }
   }

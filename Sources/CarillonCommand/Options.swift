@@ -53,6 +53,14 @@ enum Options {
     try value(flag) { () throws(ValueError) in try Quantity.duration(text, in: range, plainIsSeconds: true) }
   }
 
+  /// Notifications per second.
+  static func rate(_ text: String, flag: String) throws -> Double {
+    guard let rate = Quantity.rate(text) else {
+      throw ValidationError("\(flag) must be a rate such as 5000/s or 300/m, not \(text.cited).")
+    }
+    return rate
+  }
+
   static func endpoint(_ text: String, flag: String) throws -> Endpoint {
     guard let endpoint = Endpoint(text) else {
       throw ValidationError("\(flag) must be HOST:PORT, as in gateway.example.com:2195, not \"\(text)\".")

@@ -11,6 +11,11 @@ struct ValueTests {
     #expect(try Quantity.integer("5", in: 1...5) == 5)
     #expect(try Quantity.byteCount("4KiB", in: 1...8192) == 4096)
     #expect(try Quantity.duration("5ms", in: .zero ... .seconds(1)) == .milliseconds(5))
+    #expect(try Quantity.duration("7d", in: .zero ... .seconds(604_800)) == .seconds(604_800))
+    for (text, advice) in [("16MB", "; write 16MiB"), ("16mb", "; write 16MiB"), ("1G", "; write 1GiB"), ("x", "")] {
+      let error = #expect(throws: ValueError.self) { try Quantity.byteCount(text, in: 1...100) }
+      #expect(error?.problem == "must be a size from 1 to 100, not \"\(text)\"\(advice)")
+    }
     #expect(try Quantity.duration("5", in: .zero ... .seconds(9), plainIsSeconds: true) == .seconds(5))
   }
 
@@ -22,10 +27,12 @@ struct ValueTests {
     #expect(throws: ValueError("must be a size from 1 to 8KiB, not \"9KiB\"")) {
       try Quantity.byteCount("9KiB", in: 1...8192)
     }
-    #expect(throws: ValueError("must be a duration from 0ms to 10s, not \"5\"")) {
+    #expect(throws: ValueError("must be a duration from 0ms to 10s, not \"5\"; its units are us, ms, s, m, h and d")) {
       try Quantity.duration("5", in: .zero ... .seconds(10))
     }
-    #expect(throws: ValueError("must be a duration from 10ms to 1h, not \"x\\u{1b}\"")) {
+    #expect(
+      throws: ValueError("must be a duration from 10ms to 1h, not \"x\\u{1b}\"; its units are us, ms, s, m, h and d")
+    ) {
       try Quantity.duration("x\u{1B}", in: AppSettings.Bounds.quiet, plainIsSeconds: true)
     }
   }

@@ -55,6 +55,18 @@ struct SendHTTP2Tests {
     #expect(taken.filter { $0.collapse == "all" }.count == 395)
   }
 
+  @Test("--rate-limit bounds what is sent in a second")
+  func rateLimit() async throws {
+    try site.place.write((0..<120).map { HTTP2Site.token($0) }.joined(separator: "\n"), to: "tokens.txt")
+    let service = try await site.simulate()
+    let began = ContinuousClock.now
+    let sent = try await site.send(
+      service, ["--payload", "hello.json", "--tokens", "tokens.txt", "--json", "--rate-limit", "50/s"])
+    #expect(sent.status == 0, "\(sent)")
+    #expect(ContinuousClock.now - began > .milliseconds(1_500), "120 at 50/s")
+    #expect(try await site.taken(service).count == 120)
+  }
+
   @Test(
     "of 20,000 tokens one cuts the connection: it is found, and all others are accepted", arguments: ["1", "4"])
   func poison(connections: String) async throws {

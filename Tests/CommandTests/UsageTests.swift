@@ -18,6 +18,42 @@ struct UsageTests {
     #expect(ending.output.contains("  carillon \(command.joined(separator: " "))"), "\(ending)")
   }
 
+  @Test("the flags of send stand in groups")
+  func groups() async throws {
+    let help = try await ChildProcess.run(["send", "--help"]).output
+    let titles = help.split(separator: "\n").filter { $0.last == ":" && $0.allSatisfy { !$0.isLowercase } }
+    #expect(
+      titles == [
+        "WHAT IS SENT:", "THE GATEWAY:", "THE CREDENTIAL:", "THE BINARY PROTOCOL:", "THE JOURNAL:", "RESULTS:",
+        "OPTIONS:",
+      ])
+  }
+
+  @Test("no command line in a help text is broken at 80 columns, so that each can be copied")
+  func examples() async throws {
+    let dump = try await ChildProcess.run(["--experimental-dump-help"])
+    let root = try #require(try JSONSerialization.jsonObject(with: Data(dump.output.utf8)) as? [String: Any])
+    var paths: [[String]] = []
+    func look(_ command: [String: Any], _ path: [String]) {
+      paths.append(path)
+      for subcommand in command["subcommands"] as? [[String: Any]] ?? [] {
+        if let name = subcommand["commandName"] as? String, name != "help" { look(subcommand, path + [name]) }
+      }
+    }
+    look(try #require(root["command"] as? [String: Any]), [])
+    var exampleCount = 0
+    for path in paths {
+      let lines = try await ChildProcess.run(path + ["--help"]).output.split(
+        separator: "\n", omittingEmptySubsequences: false)
+      for (line, next) in zip(lines, lines.dropFirst()) where line.hasPrefix("  carillon ") || line.hasPrefix("  curl ")
+      {
+        exampleCount += 1
+        #expect(next.isEmpty || next.hasPrefix(" "), "\(path): \(line)\n\(next)")
+      }
+    }
+    #expect(exampleCount > 20)
+  }
+
   @Test("every flag of every command has help")
   func everyFlag() async throws {
     let ending = try await ChildProcess.run(["--experimental-dump-help"])
@@ -43,7 +79,23 @@ struct UsageTests {
     "a wrong flag gives one sentence on standard error and exit status 2",
     arguments: [
       (["send", "--tokenz", "x"], "--tokenz"), (["send"], "The payload is missing: --payload FILE"),
-      (["bogus"], "bogus"),
+      (["bogus"], "carillon has no command \"bogus\"; there are send, init"),
+      (["sned"], "carillon has no command \"sned\"; did you mean \"carillon send\"?"),
+      (["app", "nope"], "carillon app has no command \"nope\"; there are pause, resume."),
+      (["campaign", "strat", "x"], "did you mean \"carillon campaign start\"?"),
+      (["key", "create", "--config", "c", "--name", "n", "--scope", "sned"], "send, campaigns, devices"),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--rate-limit", "fast"],
+        "--rate-limit must be a rate such as 5000/s or 300/m, not \"fast\""
+      ),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--config", "c", "--rate-limit", "5/s"],
+        "--rate-limit and --config exclude each other"
+      ),
+      (
+        ["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1", "--certificate", "c", "--patience", "2w"],
+        "its units are us, ms, s, m, h and d"
+      ),
       (["send", "--payload", "p", "--tokens", "t"], "The gateway is missing: --gateway HOST:PORT or --config FILE"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "nowhere"], "--gateway must be HOST:PORT"),
       (["send", "--payload", "p", "--tokens", "t", "--gateway", "h:1"], "A credential is missing: --certificate FILE"),

@@ -21,12 +21,14 @@ package final class PreparedNotification: Sendable {
     var payload: [UInt8]?
   }
 
-  let payload: [UInt8]
+  package let payload: [UInt8]
   let group: Group
   let collapseID: String?
   let identifier: APNSIdentifier?
   /// In seconds since 1970; nil if it has none, or if it is the group's.
   let expiration: UInt32?
+  /// What may not be meant, such as a key that has no effect: sentences with their place.
+  package let warnings: [String]
   private let deviceCount = Atomic<Int>(0)
 
   /// With so many devices, a notification is worth a campaign of the engine.
@@ -44,6 +46,7 @@ package final class PreparedNotification: Sendable {
     let headers = Self.headers(notification, settings: settings, kind: kind, expiration: seconds)
     let findings = Self.findings(notification, payload: payload, settings: settings, kind: kind, headers: headers)
     if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }
+    warnings = findings.map { "\($0.path): \($0.sentence)" }
     collapseID = headers == nil ? nil : notification.collapseID
     identifier = headers == nil ? nil : notification.id.map(APNSIdentifier.init(uuid:))
     var common = headers

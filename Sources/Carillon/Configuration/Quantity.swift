@@ -7,9 +7,9 @@ package enum Quantity {
     }
   }
 
-  /// `250us`, `5ms`, `1.5s`, `2m`, `1h`.
+  /// `250us`, `5ms`, `1.5s`, `2m`, `1h`, `7d`.
   package static func duration(_ text: String) -> Duration? {
-    let nanoseconds = scaled(text, units: ["us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9])
+    let nanoseconds = scaled(text, units: ["us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9, "d": 86_400e9])
     return nanoseconds.flatMap { Int64(exactly: $0.rounded()) }.map(Duration.nanoseconds)
   }
 

@@ -23,9 +23,19 @@ extension Quantity {
     guard let value = byteCount(text), range.contains(value) else {
       throw ValueError(
         "must be a size from \(describe(byteCount: range.lowerBound)) to "
-          + "\(describe(byteCount: range.upperBound)), not \(text.cited)")
+          + "\(describe(byteCount: range.upperBound)), not \(text.cited)\(advice(byteCount: text))")
     }
     return value
+  }
+
+  /// What a size with a unit that has two meanings should be.
+  private static func advice(byteCount text: String) -> String {
+    for unit in ["k", "m", "g"] where text.lowercased().hasSuffix(unit + "b") || text.lowercased().hasSuffix(unit) {
+      let digits = text.prefix { $0.isASCII && ($0.isNumber || $0 == ".") }
+      let corrected = "\(digits)\(unit.uppercased())iB"
+      return byteCount(corrected) == nil ? "" : "; write \(corrected)"
+    }
+    return ""
   }
 
   /// A duration such as `5ms`.
@@ -37,7 +47,8 @@ extension Quantity {
     let value = duration(text) ?? (plainIsSeconds ? duration(text + "s") : nil)
     guard let value, range.contains(value) else {
       throw ValueError(
-        "must be a duration from \(describe(range.lowerBound)) to \(describe(range.upperBound)), not \(text.cited)")
+        "must be a duration from \(describe(range.lowerBound)) to \(describe(range.upperBound)), not \(text.cited)"
+          + (value == nil ? "; its units are us, ms, s, m, h and d" : ""))
     }
     return value
   }

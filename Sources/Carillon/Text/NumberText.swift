@@ -11,6 +11,13 @@ package enum NumberText {
     return (number < 0 ? "-" : "") + ([digits] + groups).joined(separator: ",")
   }
 
+  /// "1 line", "2 lines", "1,000 lines".
+  ///
+  /// - Parameter noun: in the singular. Its plural ends with s.
+  package static func count(_ number: Int, _ noun: String) -> String {
+    "\(grouped(number)) \(noun)\(number == 1 ? "" : "s")"
+  }
+
   /// 0.617 as 61.7 %.
   package static func percent(_ share: Double) -> String { "\(decimal(share * 100, places: 1)) %" }
 

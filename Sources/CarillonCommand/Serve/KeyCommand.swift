@@ -14,7 +14,8 @@ struct KeyCommand: AsyncParsableCommand {
       discussion: """
         Only a digest of it is stored. A running service knows the key within a second.
 
-          carillon key create --config carillon.yaml --name billing --app news --scope send --scope read
+          carillon key create --config carillon.yaml --name billing \\
+            --app news --scope send --scope read
         """)
 
     @Option(help: .init("The configuration of the service.", valueName: "file")) var config: String

@@ -20,8 +20,10 @@ struct ServeCommand: AsyncParsableCommand {
 
       A first key, and a first notification:
 
-        carillon key create --config carillon.yaml --name me --all-apps --scope send --scope read
-        curl -H "Authorization: Bearer $KEY" http://127.0.0.1:8480/v1/apps/news/notifications \\
+        carillon key create --config carillon.yaml --name me --all-apps \\
+          --scope send --scope read
+        curl -H "Authorization: Bearer $KEY" \\
+          http://127.0.0.1:8480/v1/apps/news/notifications \\
           -d '{"token":"…","payload":{"aps":{"alert":"Hello"}}}'
 
       A notification that was answered with 202 is in the journal: it gets its outcome, also after a crash. SIGHUP, \

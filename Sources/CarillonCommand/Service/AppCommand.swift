@@ -1,10 +1,16 @@
 internal import ArgumentParser
+internal import Carillon
 internal import PushServer
 
 struct AppCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "app", abstract: "Pauses and resumes the apps of a running service.",
     subcommands: [Pause.self, Resume.self])
+
+  private struct Answer: Decodable {
+    let state: String
+    let reason: String?
+  }
 
   struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -15,6 +21,7 @@ struct AppCommand: AsyncParsableCommand {
 
     func run() async throws {
       _ = try await service.client().send(.post("/v1/apps/\(ServiceRequest.segment(app)):pause"))
+      StandardStream.output.writeLine("The app \(app) is paused: what is taken in waits until it is resumed.")
     }
   }
 
@@ -25,7 +32,10 @@ struct AppCommand: AsyncParsableCommand {
     @Argument(help: "The app's id.") var app: String
 
     func run() async throws {
-      _ = try await service.client().send(.post("/v1/apps/\(ServiceRequest.segment(app)):resume"))
+      let reply = try await service.client().send(.post("/v1/apps/\(ServiceRequest.segment(app)):resume"))
+      let status = try reply.decoded(Answer.self)
+      let reason = status.reason.map { ": \($0)" } ?? ""
+      StandardStream.output.writeLine("The app \(app) is resumed. Its state is \(status.state)\(reason).".asSentence)
     }
   }
 }

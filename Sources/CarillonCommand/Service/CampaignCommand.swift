@@ -25,8 +25,10 @@ struct CampaignCommand: AsyncParsableCommand {
 
     var path: String { CampaignCommand.path(app, id) }
 
-    func act(_ action: String) async throws {
-      _ = try await service.client().send(.post("\(path):\(action)"))
+    /// - Parameter done: what the service did, behind "The campaign … ".
+    func act(_ action: String, _ done: String) async throws {
+      let campaign = try await service.client().send(.post("\(path):\(action)")).decoded(ServiceCampaign.self)
+      StandardStream.output.writeLine("The campaign \(campaign.title) \(done); \(campaign.standing)")
     }
   }
 
@@ -62,27 +64,27 @@ struct CampaignCommand: AsyncParsableCommand {
   struct Start: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Starts a campaign, now or at its time.")
     @OptionGroup var campaign: Named
-    func run() async throws { try await campaign.act("start") }
+    func run() async throws { try await campaign.act("start", "is started") }
   }
 
   struct Pause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Stops a campaign until it is resumed. What was read before is still sent.")
     @OptionGroup var campaign: Named
-    func run() async throws { try await campaign.act("pause") }
+    func run() async throws { try await campaign.act("pause", "is paused") }
   }
 
   struct Resume: AsyncParsableCommand {
     static let configuration = CommandConfiguration(abstract: "Resumes a paused campaign.")
     @OptionGroup var campaign: Named
-    func run() async throws { try await campaign.act("resume") }
+    func run() async throws { try await campaign.act("resume", "is resumed") }
   }
 
   struct Cancel: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
       abstract: "Ends a campaign for good. What was not sent counts as cancelled.")
     @OptionGroup var campaign: Named
-    func run() async throws { try await campaign.act("cancel") }
+    func run() async throws { try await campaign.act("cancel", "is cancelled") }
   }
 
   struct Account: AsyncParsableCommand {

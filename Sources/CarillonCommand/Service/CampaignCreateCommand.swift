@@ -61,17 +61,37 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     let client = try service.client()
     let request = try description()
     let path = "/v1/apps/\(ServiceRequest.segment(app))/campaigns"
-    let made = try await client.send(.post(path, json: request.json)).decoded(ServiceCampaign.self)
+    let made: ServiceCampaign
+    do { made = try await client.send(.post(path, json: request.json)).decoded(ServiceCampaign.self) } catch let failure
+      as ServiceFailure
+    {
+      throw flagFailure(failure)
+    }
     StandardStream.output.writeLine(made.id)
     let campaign = CampaignCommand.path(app, made.id)
     if let tokens {
-      let upload = try await client.send(.upload("\(campaign)/audience", file: tokens, type: "text/plain"))
-        .decoded(ServiceCampaign.Upload.self)
-      StandardStream.error.writeLine("uploaded \(NumberText.grouped(upload.lines)) lines")
+      let upload = try await UploadDisplay.during(tokens) { sent in
+        try await client.send(.upload("\(campaign)/audience", file: tokens, type: "text/plain", sent: sent))
+          .decoded(ServiceCampaign.Upload.self)
+      }
+      StandardStream.error.writeLine("uploaded \(NumberText.count(upload.lines, "line"))")
     }
     guard start else { return }
-    _ = try await client.send(.post("\(campaign):start"))
+    let started = try await client.send(.post("\(campaign):start")).decoded(ServiceCampaign.self)
+    StandardStream.error.writeLine("started; \(started.standing)")
     if watch { try await CampaignWatchCommand.watch(client, campaign) }
+  }
+
+  /// What the service says of a field that a flag has set, as a sentence about the flag.
+  private func flagFailure(_ failure: ServiceFailure) -> any Error {
+    let values = [
+      "/name": ("--name", name), "/payload": ("--payload", payload), "/sendAt": ("--send-at", sendAt),
+      "/localSend/time": ("--local-time", localTime), "/localSend/past": ("--past", past),
+      "/localSend/missingTimeZone": ("--missing-time-zone", missingTimeZone), "/rateLimit": ("--rate-limit", rateLimit),
+      "/expiresAfter": ("--expires-after", expiresAfter), "/quietHours": ("--quiet-hours", quietHours),
+    ]
+    guard let field = failure.field, let (flag, value) = values[field.pointer], let value else { return failure }
+    return CommandFailure.usage("\(flag) \(value.cited): \(field.detail)")
   }
 
   private func description() throws -> ServiceCampaignRequest {
@@ -90,9 +110,8 @@ struct CampaignCreateCommand: AsyncParsableCommand {
       request.setLocalSend(time: localTime, missingTimeZone: missingTimeZone, past: past)
     }
     if let rateLimit {
-      guard let rate = Quantity.rate(rateLimit), rate >= 1 else {
-        throw CommandFailure.usage("--rate-limit must be a rate from 1/s, such as 5000/s, not \"\(rateLimit)\"")
-      }
+      let rate = try Options.rate(rateLimit, flag: "--rate-limit")
+      guard rate >= 1 else { throw ValidationError("--rate-limit must be at least 1/s, not \(rateLimit.cited).") }
       request.set("rateLimit", Int(rate))
     }
     if let expiresAfter {

@@ -39,14 +39,18 @@ struct DeviceCommand: AsyncParsableCommand {
 
     func run() async throws {
       let type = file.lowercased().hasSuffix(".csv") ? "text/csv" : "application/x-ndjson"
-      let reply = try await service.client().send(
-        .upload("/v1/apps/\(ServiceRequest.segment(app))/devices:import", file: file, type: type))
+      let client = try service.client()
+      let path = "/v1/apps/\(ServiceRequest.segment(app))/devices:import"
+      let reply = try await UploadDisplay.during(file) { sent in
+        try await client.send(.upload(path, file: file, type: type, sent: sent))
+      }
       let result = try reply.decoded(Result.self)
       if json {
         StandardStream.output.writeLine(String(decoding: reply.body, as: UTF8.self))
       } else {
         StandardStream.output.writeLine(
-          "\(result.created) created, \(result.updated) updated, \(result.rejected) rejected.")
+          "\(NumberText.grouped(result.created)) created, \(NumberText.grouped(result.updated)) updated, "
+            + "\(NumberText.grouped(result.rejected)) rejected.")
         for error in result.errors { StandardStream.error.writeLine("line \(error.line): \(error.detail)") }
       }
       if result.rejected > 0 { throw ExitStatus.findings }

@@ -1,13 +1,15 @@
 internal import PushWire
 
 extension GroundTruth {
+  private static func connections(_ count: Int) -> String { count == 1 ? "1 connection" : "\(count) connections" }
+
   /// What was accepted and refused, in lines for people.
   package var summary: String {
     var lines: [String] = []
     for (topic, app) in apps.sorted(by: { $0.key < $1.key }) {
       lines.append(
         "\(topic.escapedForTerminal): \(app.accepted) accepted, \(app.refused.values.reduce(0, +)) refused, "
-          + "\(app.discarded) discarded, on \(app.connections) connections")
+          + "\(app.discarded) discarded, on \(Self.connections(app.connections))")
       for (status, count) in app.refused.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
         lines.append("  \(status): \(count)")
       }
@@ -18,7 +20,7 @@ extension GroundTruth {
     for (topic, app) in http2.sorted(by: { $0.key < $1.key }) {
       lines.append(
         "\(topic.escapedForTerminal), HTTP/2: \(app.accepted) accepted, \(app.refusedCount) refused, on "
-          + "\(app.connections) connections")
+          + Self.connections(app.connections))
       for (refusal, count) in app.refused.map({ ("\($0)", $1) }).sorted(by: { $0.0 < $1.0 }) {
         lines.append("  \(refusal): \(count)")
       }

@@ -41,7 +41,7 @@ struct CampaignRoutes: Sendable {
   func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {
     guard let id = context.parameters.get("id").flatMap({ StoredUUID($0) }),
       let record = try await controller.store.campaign(id), record.app == app.id
-    else { throw Problem.notFound }
+    else { throw context.missing("campaign", of: app) }
     return record
   }
 

@@ -31,6 +31,17 @@ package struct ServiceCampaign: Decodable, Sendable {
   package var progress: Progress?
   package var upload: Upload?
 
+  /// Its name, or its id.
+  package var title: String { name.map(\.cited) ?? id }
+
+  /// Its state and how far it is, as the rest of a sentence.
+  package var standing: String {
+    let accepted = progress?.accepted ?? 0
+    let counts = accepted > 0 ? ", with \(NumberText.grouped(accepted)) accepted" : ""
+    let time = state == "scheduled" ? sendAt.map { " for \($0)" } ?? "" : ""
+    return "its state is \(state)\(time)\(counts)\(reason.map { ": \($0)" } ?? "").".asSentence
+  }
+
   /// For a terminal: names and reasons have lines of their own.
   package static func lines(_ campaigns: [ServiceCampaign], columns: Int) -> [String] {
     let rows = campaigns.map { campaign in
@@ -77,7 +88,7 @@ package struct ServiceCampaignRequest: Sendable {
 
   private static func json(_ bytes: [UInt8], _ file: String) throws(ServiceFailure) -> JSONValue {
     do throws(JSONError) { return try JSONValue(parsing: bytes[...]) } catch {
-      throw ServiceFailure("\(file) is not JSON: \(error).")
+      throw ServiceFailure("\(file) is not JSON: \(error.description(in: bytes)).")
     }
   }
 

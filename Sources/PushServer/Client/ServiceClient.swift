@@ -130,7 +130,12 @@ package struct ServiceClient: Sendable {
       case .bytes(let bytes): try await outbound.write(.body(ByteBuffer(bytes: bytes)))
       case .file(let path):
         let file = try UploadedFile(path)
-        while let block = try file.next() { try await outbound.write(.body(ByteBuffer(bytes: block))) }
+        var byteCount = 0
+        while let block = try file.next() {
+          try await outbound.write(.body(ByteBuffer(bytes: block)))
+          byteCount += block.count
+          request.sent?(byteCount)
+        }
       }
       try await outbound.write(.end(nil))
     } catch let failure as ServiceFailure {

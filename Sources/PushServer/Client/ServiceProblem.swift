@@ -27,6 +27,9 @@ extension ServiceFailure {
     }
     if let action = problem.action { parts.append(action) }
     sentence = parts.map(\.asSentence).joined(separator: " ")
+    if let errors = problem.errors, errors.count == 1, let pointer = errors[0].pointer {
+      field = Field(pointer: pointer, detail: errors[0].detail)
+    }
   }
 }
 

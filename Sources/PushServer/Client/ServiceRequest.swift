@@ -20,6 +20,8 @@ package struct ServiceRequest: Sendable {
   package var query: [(name: String, value: String)] = []
   package var headers: [(name: String, value: String)] = []
   package var body = Body.none
+  /// Called with the bytes of a file that were sent so far.
+  package var sent: (@Sendable (Int) -> Void)?
 
   package init(_ method: Method, _ path: String) {
     self.method = method
@@ -44,8 +46,12 @@ package struct ServiceRequest: Sendable {
   /// - Parameters:
   ///   - file: its path. `-` is standard input.
   ///   - type: such as `text/csv`.
-  package static func upload(_ path: String, file: String, type: String) -> ServiceRequest {
+  ///   - sent: called with the bytes that were sent so far.
+  package static func upload(
+    _ path: String, file: String, type: String, sent: (@Sendable (Int) -> Void)? = nil
+  ) -> ServiceRequest {
     var request = ServiceRequest(.post, path)
+    request.sent = sent
     request.headers.append(("content-type", type))
     request.body = .file(file)
     return request
@@ -97,6 +103,13 @@ package struct ServiceFailure: Error, Hashable, Sendable, CustomStringConvertibl
   package var status: Int?
   /// What is wrong and what helps.
   package var sentence: String
+  /// The one field of the request's body that is wrong, as RFC 6901 has it, and why.
+  package var field: Field?
+
+  package struct Field: Hashable, Sendable {
+    package let pointer: String
+    package let detail: String
+  }
 
   package init(status: Int? = nil, _ sentence: String) {
     self.status = status

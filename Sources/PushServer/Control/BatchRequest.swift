@@ -18,6 +18,8 @@ struct BatchRequest: Sendable {
   private(set) var rejectedCount = 0
   /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
+  /// What may not be meant: the first line of each notification that was parsed, at most a hundred.
+  private(set) var warnings: [(line: Int, detail: String)] = []
   /// Lines that others may repeat. The one that was met last comes first.
   private var shapes: [Shape] = []
   private let app: PushApp
@@ -86,7 +88,7 @@ struct BatchRequest: Sendable {
     guard body.first(where: { !$0.isJSONSpace }) == UInt8(ascii: "[") else { return }
     do throws(JSONError) { elements = try JSONScanner.elements(body) ?? [] } catch {
       elements = []
-      reject(1, "The body is not JSON: \(error).")
+      reject(1, "The body is not JSON: \(error.description(in: body)).")
     }
   }
 
@@ -108,8 +110,11 @@ struct BatchRequest: Sendable {
     let text = body[range]
     guard text.contains(where: { !$0.isJSONSpace }) else { return }
     do {
-      let request = try NotificationRequest(parsing: text)
+      let request = try NotificationRequest(parsing: text, isLine: true)
       let notification = try app.prepare(request.notification)
+      if warnings.count < Self.errorLimit {
+        warnings += notification.requestWarnings.prefix(Self.errorLimit - warnings.count).map { (line, $0) }
+      }
       add(line, notification, token: request.token, device: request.device, reference: request.reference)
       if let shape = JSONLineShape(body, range) { remember(Shape(shape: shape, notification: notification)) }
     } catch let problem as Problem {
@@ -127,6 +132,7 @@ struct BatchRequest: Sendable {
   ) -> Bool {
     let device = found.deviceID.flatMap { StoredUUID(String(decoding: body[$0], as: UTF8.self)) }
     guard (device == nil) == (found.deviceID == nil),
+      found.token.map({ $0.byteCount >= Carillon.DeviceToken.leastByteCount }) ?? true,
       (found.reference?.count ?? 0) <= NotificationRequest.referenceLimit
     else { return false }
     add(

@@ -22,9 +22,8 @@ struct ControlAccess: Sendable {
     _ request: Request, _ context: ControlContext, _ scope: Scope, or other: Scope? = nil
   ) async throws -> (app: PushApp, grant: Grant) {
     let caller = try await caller(request, context)
-    guard let id = context.parameters.get("app"), caller.sees(app: id),
-      let app = try? deployment.app(id)
-    else { throw Problem.notFound }
+    let id = context.parameters.get("app") ?? ""
+    guard caller.sees(app: id), let app = try? deployment.app(id) else { throw Problem.missing(app: id) }
     let grant = Grant(caller, keys, app: id, scope: scope, or: other)
     try grant.check(caller)
     return (app, grant)

@@ -1,3 +1,4 @@
+internal import Carillon
 internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
@@ -16,6 +17,15 @@ struct ControlContext: RequestContext {
   init(source: ApplicationRequestContextSource) {
     channel = source.channel
     coreContext = CoreRequestContextStorage(source: source)
+  }
+
+  /// What the request's address names is not there.
+  ///
+  /// - Parameters:
+  ///   - kind: such as `campaign`.
+  ///   - parameter: of the address, which names it.
+  func missing(_ kind: String, of app: PushApp, parameter: String = "id") -> Problem {
+    Problem.missing("\(kind) \((parameters.get(parameter) ?? "").cited) of the app \(app.id.cited)")
   }
 
   /// The address as it was registered; nil if there is none.
@@ -78,8 +88,14 @@ struct ControlResponder: HTTPResponder {
     }
   }
 
+  /// What only the listener for supervisors and monitors has.
+  private static let supervision: Set<String> = ["/metrics", "/healthz", "/readyz"]
+
   private func unknown(_ request: Request) throws -> Response {
-    guard let methods = allowed.methods(for: request.uri.path) else { throw Problem.notFound }
+    let path = request.uri.path
+    guard let methods = allowed.methods(for: path) else {
+      throw Self.supervision.contains(path) ? Problem.elsewhere(path) : Problem.notFound
+    }
     let list = methods.joined(separator: ", ")
     if request.method == .options { return Response(status: .noContent, headers: [.allow: list]) }
     var problem = Problem(

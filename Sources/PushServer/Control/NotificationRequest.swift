@@ -4,10 +4,12 @@ internal import PushStore
 internal import PushWire
 
 enum JSONBody {
+  /// - Parameter isLine: the bytes are one line of a body, whose number the caller adds.
   /// - Throws: ``Problem`` saying where it is no JSON.
-  static func value(_ bytes: ArraySlice<UInt8>) throws -> JSONValue {
+  static func value(_ bytes: ArraySlice<UInt8>, isLine: Bool = false) throws -> JSONValue {
     do throws(JSONError) { return try JSONValue(parsing: bytes) } catch {
-      throw Problem.malformed("The body is not JSON: \(error).")
+      let what = isLine ? "line" : "body"
+      throw Problem.malformed("The \(what) is not JSON: \(error.description(in: bytes, isLine: isLine)).")
     }
   }
 }
@@ -27,10 +29,11 @@ struct NotificationRequest: Sendable {
   /// Characters.
   static let referenceLimit = 128
 
+  /// - Parameter isLine: one of a batch.
   /// - Throws: ``Problem`` naming the field that is wrong.
-  init(parsing bytes: ArraySlice<UInt8>) throws {
-    guard case .object(let members) = try JSONBody.value(bytes) else {
-      throw Problem.malformed("The body must be a JSON object.")
+  init(parsing bytes: ArraySlice<UInt8>, isLine: Bool = false) throws {
+    guard case .object(let members) = try JSONBody.value(bytes, isLine: isLine) else {
+      throw Problem.malformed("The \(isLine ? "line" : "body") must be a JSON object.")
     }
     try self.init(members)
   }
@@ -88,9 +91,7 @@ struct NotificationRequest: Sendable {
   private mutating func takeRecipient(_ fields: Fields) throws {
     switch (try Self.text(fields, "token"), try Self.text(fields, "deviceId")) {
     case (let text?, nil):
-      do throws(CarillonError) { token = try Carillon.DeviceToken(hex: text) } catch {
-        throw Problem.malformed(error.message, pointer: "/token")
-      }
+      token = try Carillon.DeviceToken(registered: text, pointer: "/token")
     case (nil, let text?):
       guard let id = StoredUUID(text) else {
         throw Problem.malformed("The device's id must be as the service made it.", pointer: "/deviceId")
@@ -116,6 +117,42 @@ struct NotificationRequest: Sendable {
       if let number = Int(text) { return number }
       fallthrough
     default: throw Problem.malformed("It must be a whole number.", pointer: "/\(name)")
+    }
+  }
+}
+
+extension PreparedNotification {
+  /// Warnings for a notification that is sent as it stands: nothing fills its placeholders.
+  var requestWarnings: [String] {
+    guard
+      payload.indices.dropLast().contains(where: {
+        payload[$0] == UInt8(ascii: "{") && payload[$0 + 1] == UInt8(ascii: "{")
+      })
+    else {
+      return warnings
+    }
+    return PayloadPlaceholders.names(in: payload).map {
+      "{{\($0)}} is sent as it stands: only campaigns and carillon send fill placeholders."
+    } + warnings
+  }
+}
+
+extension Carillon.DeviceToken {
+  /// The bytes that the shortest token of Apple's has. A shorter text was cut off on its way.
+  static let leastByteCount = 32
+
+  /// Reads a token that an app got when it registered.
+  ///
+  /// - Parameter pointer: where it stands in the body; nil: in the address, or in a form.
+  /// - Throws: ``Problem``.
+  init(registered text: String, pointer: String?) throws {
+    do throws(CarillonError) { self = try Carillon.DeviceToken(hex: text) } catch {
+      throw Problem.malformed(error.message, pointer: pointer)
+    }
+    guard bytes.count >= Self.leastByteCount else {
+      throw Problem.malformed(
+        "The device token has \(bytes.count) bytes, and Apple's have \(Self.leastByteCount) or more: it was cut off.",
+        pointer: pointer)
     }
   }
 }

@@ -39,10 +39,11 @@ struct NotificationRoutes: Sendable {
     } else {
       throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
     }
-    let ids = try await app.submit([(try app.prepare(body.notification), token)]) { room.release() }
+    let notification = try app.prepare(body.notification)
+    let ids = try await app.submit([(notification, token)]) { room.release() }
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
     if let reference = body.reference { try await store.add([(StoredNotificationID(id), reference)]) }
-    return Self.accepted(id, state: "queued")
+    return Self.accepted(id, state: "queued", warnings: notification.requestWarnings)
   }
 
   /// A large body, which can only be refused, is not read on the event loop.
@@ -53,10 +54,11 @@ struct NotificationRoutes: Sendable {
     }
   }
 
-  private static func accepted(_ id: NotificationID?, state: String) -> Response {
+  private static func accepted(_ id: NotificationID?, state: String, warnings: [String] = []) -> Response {
     .json(.accepted) { json in
       json.field("id", id.map { "\($0)" })
       json.field("state", state)
+      if !warnings.isEmpty { json.field("warnings", warnings) }
     }
   }
 
@@ -103,19 +105,28 @@ struct NotificationRoutes: Sendable {
         json.field("line", error.line)
         json.field("detail", error.detail)
       }
+      guard !body.warnings.isEmpty else { return }
+      json.array("warnings", body.warnings) { warning, json in
+        json.field("line", warning.line)
+        json.field("detail", warning.detail)
+      }
     }
   }
 
   private func getNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .read)
-    guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }) else { throw Problem.notFound }
+    guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }) else {
+      throw context.missing("notification", of: app)
+    }
     let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
     // Memory first: an outcome is in the store before it leaves memory.
     let pending = outcomes.app(of: stored)
     let outcome = try await store.outcome(of: stored)
     let isDoubted = try await store.isDoubted(stored)
     let reference = try await store.reference(of: stored)
-    guard let owner = outcome?.app ?? pending, owner == app.id else { throw Problem.notFound }
+    guard let owner = outcome?.app ?? pending, owner == app.id else {
+      throw context.missing("notification", of: app)
+    }
     return .json { json in
       json.field("id", "\(id)")
       json.field("state", outcome == nil ? "queued" : "finished")
@@ -130,7 +141,7 @@ struct NotificationRoutes: Sendable {
     let app = try await access.app(request, context, .read)
     guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }),
       let batch = try await store.batch(StoredUUID(id)), batch.app == app.id
-    else { throw Problem.notFound }
+    else { throw context.missing("batch", of: app) }
     let counts = try await store.outcomes(of: batch.parts)
     return .json { json in
       json.field("id", "\(id)")

@@ -37,6 +37,21 @@ struct Problem: Error, Sendable {
 
   static let notFound = Problem(.notFound, "Not found", "There is nothing at this address, or this key may not see it.")
 
+  /// - Parameter what: such as `campaign 0190…`. Nothing else says whether it exists for others.
+  static func missing(_ what: String) -> Problem { Problem(.notFound, "Not found", "There is no \(what).") }
+
+  /// An app that is not there, or that the key is not for.
+  static func missing(app id: String) -> Problem {
+    Problem(.notFound, "Not found", "There is no app \(id.cited) that this key may see.")
+  }
+
+  /// - Parameter path: of what is served on the other listener.
+  static func elsewhere(_ path: String) -> Problem {
+    Problem(
+      .notFound, "Not found", "\(path) is not on this address.",
+      action: "Ask the address that admin.listen of the configuration names.")
+  }
+
   static func malformed(_ detail: String, pointer: String? = nil) -> Problem {
     var problem = Problem(.badRequest, "Bad request", detail)
     if let pointer { problem.errors = [Detail(pointer: pointer, detail: detail)] }
@@ -71,7 +86,7 @@ struct Problem: Error, Sendable {
   private var usualAction: String {
     switch status.code {
     case 401: "Send the header \"Authorization: Bearer car_…\"; \"carillon key create\" makes a key."
-    case 404: "See which apps the key may see: GET /v1/apps."
+    case 404: "See which apps the key may see: GET /v1/apps; /v1/openapi.yaml lists all addresses."
     case 409, 412: "Read the current state and try again."
     case 413: "Send less at once."
     case 429, 503: "Retry after the time in Retry-After."

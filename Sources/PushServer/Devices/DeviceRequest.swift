@@ -16,7 +16,7 @@ struct DeviceRequest {
   static func registration(
     _ body: ArraySlice<UInt8>, token: Carillon.DeviceToken, now: StoreInstant
   ) throws -> DeviceRegistration {
-    var reader = DeviceFields(body.isEmpty ? [] : try members(body), known: fields)
+    var reader = DeviceFields(body.isEmpty ? [] : try members(body, isLine: false), known: fields)
     try reader.check()
     return try reader.registration(token: token, id: .make(at: now), now: now)
   }
@@ -25,13 +25,13 @@ struct DeviceRequest {
   ///
   /// - Throws: ``Problem`` naming the field that is wrong.
   static func registration(line: ArraySlice<UInt8>, now: StoreInstant) throws -> DeviceRegistration {
-    var reader = DeviceFields(try members(line), known: lineFields)
+    var reader = DeviceFields(try members(line, isLine: true), known: lineFields)
     try reader.check()
     return try reader.registration(token: nil, id: DeviceBlock.noID, now: now)
   }
 
-  private static func members(_ body: ArraySlice<UInt8>) throws -> [JSONMember] {
-    guard case .object(let members) = try JSONBody.value(body) else {
+  private static func members(_ body: ArraySlice<UInt8>, isLine: Bool) throws -> [JSONMember] {
+    guard case .object(let members) = try JSONBody.value(body, isLine: isLine) else {
       throw Problem.malformed("It must be a JSON object.")
     }
     return members
@@ -124,9 +124,7 @@ struct DeviceFields {
 
   private func token(_ name: String) throws -> Carillon.DeviceToken? {
     guard let value = values[name], let text = try text(name, value) else { return nil }
-    do throws(CarillonError) { return try Carillon.DeviceToken(hex: text) } catch {
-      throw Problem.malformed(error.message, pointer: "/\(name)")
-    }
+    return try Carillon.DeviceToken(registered: text, pointer: "/\(name)")
   }
 
   private func text(_ name: String, _ value: JSONValue) throws -> String? {

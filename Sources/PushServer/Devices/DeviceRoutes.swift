@@ -19,7 +19,7 @@ struct DeviceRoutes: Sendable {
 
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .devices)
-    let token = try token(context)
+    let token = try Carillon.DeviceToken(registered: context.parameters.get("token") ?? "", pointer: nil)
     try request.bodyType([.json])
     let body = try await access.body(of: request, under: grant, limit: DeviceImport.lineLimit)
     let result = try await store.register(
@@ -34,14 +34,16 @@ struct DeviceRoutes: Sendable {
   private func getDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices, or: .read)
     guard let device = try await store.device(token: try token(context).bytes, app: app.id) else {
-      throw Problem.notFound
+      throw context.missing("device", of: app, parameter: "token")
     }
     return .json { Self.write(device, to: &$0) }
   }
 
   private func deleteDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices)
-    guard try await store.removeDevice(token: try token(context).bytes, app: app.id) else { throw Problem.notFound }
+    guard try await store.removeDevice(token: try token(context).bytes, app: app.id) else {
+      throw context.missing("device", of: app, parameter: "token")
+    }
     return Response(status: .noContent)
   }
 

@@ -47,7 +47,9 @@ package struct ServeCheck: Sendable {
       let credential = try ResolvedCredential.resolve(app, registry: ProviderTokenRegistry(), validAt: now)
       var parts = [
         "\(app.transport == .http2 ? "HTTP/2" : "the binary protocol") to \(app.gatewayOrDefault)",
-        "\(app.connections.lowerBound) to \(app.connections.upperBound) connections",
+        app.connections.count == 1
+          ? NumberText.count(app.connections.lowerBound, "connection")
+          : "\(app.connections.lowerBound) to \(app.connections.upperBound) connections",
       ]
       if let topic = app.topic { parts.insert("topic \(topic)", at: 1) }
       if let key = app.credential.keyIdentifier { parts.append("token key \(key)") }

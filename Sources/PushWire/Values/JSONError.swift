@@ -23,16 +23,35 @@ package struct JSONError: Error, Hashable, Sendable {
 
 extension JSONError: CustomStringConvertible {
   /// A phrase such as "at byte 17 there is a malformed number".
-  package var description: String {
+  package var description: String { phrase(at: "byte \(offset)") }
+
+  /// A phrase such as "at line 2, column 8 there is a malformed number".
+  ///
+  /// - Parameters:
+  ///   - text: what was parsed.
+  ///   - isLine: the text is one line of many, whose number stands elsewhere: only the column.
+  package func description(in text: some Collection<UInt8>, isLine: Bool = false) -> String {
+    let before = text.prefix(offset)
+    let lineFeed = UInt8(ascii: "\n")
+    let line = before.count { $0 == lineFeed } + 1
+    var column = 1
+    for byte in before {
+      // The bytes behind the first one of a character do not count.
+      if byte == lineFeed { column = 1 } else if byte & 0xC0 != 0x80 { column += 1 }
+    }
+    return phrase(at: isLine ? "column \(column)" : "line \(line), column \(column)")
+  }
+
+  private func phrase(at place: String) -> String {
     switch problem {
-    case .unexpectedEnd: "it ends at byte \(offset), in the middle of a value"
-    case .unexpectedByte: "at byte \(offset) there is an unexpected character"
-    case .malformedNumber: "at byte \(offset) there is a malformed number"
-    case .controlCharacter: "at byte \(offset) a string contains a control character that is not escaped"
-    case .malformedEscape: "at byte \(offset) there is a malformed escape in a string"
-    case .invalidUTF8: "at byte \(offset) it is not valid UTF-8"
-    case .tooDeep: "at byte \(offset) it is nested too deeply"
-    case .trailingBytes: "at byte \(offset) something follows the end of the value"
+    case .unexpectedEnd: "it ends at \(place), in the middle of a value"
+    case .unexpectedByte: "at \(place) there is an unexpected character"
+    case .malformedNumber: "at \(place) there is a malformed number"
+    case .controlCharacter: "at \(place) a string contains a control character that is not escaped"
+    case .malformedEscape: "at \(place) there is a malformed escape in a string"
+    case .invalidUTF8: "at \(place) it is not valid UTF-8"
+    case .tooDeep: "at \(place) it is nested too deeply"
+    case .trailingBytes: "at \(place) something follows the end of the value"
     }
   }
 }

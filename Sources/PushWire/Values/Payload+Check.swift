@@ -100,7 +100,7 @@ struct PayloadChecker {
       return (root, members)
     } catch {
       let moved = JSONError(offset: error.offset + range.lowerBound, problem: error.problem)
-      self.error(root, "The payload is not JSON: \(moved).")
+      self.error(root, "The payload is not JSON: \(unsafe moved.description(in: bytes)).")
       return nil
     }
   }

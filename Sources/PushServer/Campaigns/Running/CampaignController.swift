@@ -51,7 +51,7 @@ final class CampaignController: Sendable {
   ) async throws -> StoredCampaign {
     while true {
       guard let old = try await store.campaign(id), let state = CampaignState(rawValue: old.state) else {
-        throw Problem.notFound
+        throw Problem.missing("campaign \(id.text)")
       }
       var new = old
       switch state.after(try event(old)) {
