@@ -21,7 +21,7 @@ extension Dashboard {
       title: "Overview", viewer: viewer,
       body: """
         <h1>Overview</h1>
-        \(summary(apps, statuses.map(\.status)))
+        \(summary(apps, statuses.map(\.status), viewer))
         \(AlarmList.html(alarms, isAboutOneApp: false))
         \(try await campaignsUnderWay(viewer))
         <section id="apps" data-live>
@@ -54,7 +54,7 @@ extension Dashboard {
       .sorted { ($0.rank, $0.position) < ($1.rank, $1.position) }.map(\.entry)
   }
 
-  private func summary(_ apps: [PushApp], _ statuses: [AppStatusSnapshot]) -> HTML {
+  private func summary(_ apps: [PushApp], _ statuses: [AppStatusSnapshot], _ viewer: Page.Viewer) -> HTML {
     var counts: [String: Int] = [:]
     for status in statuses { counts[StateBadge.word(status), default: 0] += 1 }
     let states = StateBadge.words.compactMap { word in counts[word].map { "\($0) \(word)" } }
@@ -62,7 +62,8 @@ extension Dashboard {
     var parts = ["\(apps.count) app\(apps.count == 1 ? "" : "s"): \(states.joined(separator: ", "))"]
     parts.append("\(RateText.text(rate)) over the last minute")
     if let bridge {
-      let refused = bridge.refusedCount
+      // Whose clients they were is not known, so they are shown to those who see every app.
+      let refused = viewer.caller.seesAllApps ? bridge.refusedCount : 0
       let counts = bridge.counts
       let clients = apps.reduce(0) { $0 + (counts[$1.id]?.clients ?? 0) }
       parts.append(
