@@ -72,7 +72,8 @@ struct CampaignRestoreServeTests {
       let store = try SQLiteStore(path: file)
       // The newest first.
       let campaigns = try await store.campaigns(app: "news", before: nil, limit: 10).reversed()
-      for (var campaign, late) in zip(campaigns, [600.0, 7200, 7200]) {
+      for (head, late) in zip(campaigns, [600.0, 7200, 7200]) {
+        var campaign = try #require(try await store.campaign(head.id))
         let content =
           #"{"name":"sale","payload":\#(CampaignSite.hello),"sendAt":"\#(instant(-late))"}"#
         campaign.content = Array(content.utf8)

@@ -14,6 +14,9 @@ struct CampaignSite {
       let submitted: Int
       let accepted: Int
       let inFlight: Int
+      let total: Int?
+      let fractionDone: Double?
+      let secondsLeft: Int?
     }
     let id: String
     let name: String
@@ -22,6 +25,8 @@ struct CampaignSite {
     let upload: Upload?
     let startedAt: String?
     let endedAt: String?
+    let firstStartAt: String?
+    let lastStartAt: String?
     let progress: Progress
   }
 

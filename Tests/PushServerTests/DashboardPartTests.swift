@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import PushStore
 internal import Testing
 
@@ -118,43 +119,61 @@ struct DashboardPartTests {
 
   @Test("how much of a campaign is done, and how long the rest takes at the pace of the last minute")
   func timeLeft() throws {
-    let payload = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}}"#
     let record = StoredCampaign(
       id: StoredUUID(high: 1, low: 2), app: "news", state: "running", content: [],
-      createdAt: StoreInstant(milliseconds: 0))
-    var report = CampaignReport(record: record, plan: try CampaignPlan(parsing: Array(payload.utf8)[...]))
+      createdAt: StoreInstant(milliseconds: 0)
+    ).head
+    var report = CampaignReport(record: record)
     #expect(report.share == nil)
-    #expect(report.secondsLeft(pace: 1) == nil)
+    #expect(report.secondsLeft == nil)
     // Half of it is read, and half of that has its outcome.
     report.fraction = 0.5
     report.account.submitted = 100
     report.account.confirmed = 50
+    report.pace = 2
     #expect(report.share == 0.25)
-    #expect(report.secondsLeft(pace: 0.01) == 75)
-    #expect(report.secondsLeft(pace: 0) == nil)
-    #expect(report.secondsLeft(pace: 1e-12) == nil)
-    report.partCount = 3
-    #expect(report.secondsLeft(pace: 0.01) == nil)
-    report.partCount = 1
-    report.record.state = "paused"
-    #expect(report.secondsLeft(pace: 0.01) == nil)
-    // Nobody reads the audience any more: its lines tell how far it came.
-    report.record.state = "cancelled"
+    #expect(report.secondsLeft == 75)
+    // Stored devices have no file, but a number.
     report.fraction = nil
-    report.account.confirmed = 100
-    report.record.upload.lineCount = 400
-    #expect(report.share == 0.25)
+    #expect(report.share == nil)
+    report.record.audienceCount = 400
+    #expect(report.total == 400)
+    #expect(report.share == 0.125)
+    #expect(report.secondsLeft == 175)
+    report.isWaiting = true
+    #expect(report.secondsLeft == nil)
+    report.isWaiting = false
+    report.pace = 0
+    #expect(report.secondsLeft == nil)
+    report.pace = 1e-12
+    #expect(report.secondsLeft == nil)
+    report.pace = 2
+    report.nextPartAt = StoreInstant(milliseconds: 5)
+    #expect(report.secondsLeft == nil)
+    report.nextPartAt = nil
+    for state in ["paused", "held", "cancelled"] {
+      report.record.state = state
+      #expect(report.secondsLeft == nil)
+      #expect(report.share == 0.125)
+    }
+    report.record.state = "finished"
+    #expect((report.total, report.share) == (100, 1))
 
     let statistics = ServiceStatistics(journalDirectory: "/", storePath: "/nowhere/store.db")
     let start = ContinuousClock.now
-    for index in 0...3 {
-      statistics.sample([(record.id, 0.1 + 0.05 * Double(index))], now: start + .seconds(5 * index))
-    }
-    #expect(abs(statistics.pace(record.id) - 0.01) < 1e-6)
+    for index in 0...3 { statistics.sample([(record.id, 100 * index)], now: start + .seconds(5 * index)) }
+    #expect(statistics.pace(record.id) == 20)
+    // Nothing has got an outcome for ten seconds: the minute before says nothing of the rest.
+    statistics.sample([(record.id, 300)], now: start + .seconds(20))
+    #expect(statistics.pace(record.id) == 15)
+    statistics.sample([(record.id, 300)], now: start + .seconds(25))
+    #expect(statistics.pace(record.id) == 0)
+    statistics.sample([(record.id, 310)], now: start + .seconds(30))
+    #expect(statistics.pace(record.id) > 0)
     #expect(statistics.fullerDisk?.of == "journal", "the other one cannot be found out")
     // It was paused for a while: what it did before does not count.
-    statistics.sample([], now: start + .seconds(20))
-    statistics.sample([(record.id, 0.3)], now: start + .seconds(25))
+    statistics.sample([], now: start + .seconds(40))
+    statistics.sample([(record.id, 330)], now: start + .seconds(45))
     #expect(statistics.pace(record.id) == 0)
   }
 
@@ -193,6 +212,20 @@ struct DashboardPartTests {
       [("stuck", stuck)], pausedAt: ["stuck": now - 3 * 3600], journalFailure: nil, disk: nil, now: now)
     #expect(paused.map(\.text) == ["It was paused by hand 3 h ago."])
     #expect(paused.first?.action.hasPrefix("1,234 notifications wait, the oldest for 90 s. ") == true)
+    // What waits is a campaign's, which has no queue.
+    let campaign = AlarmRules.alarms(
+      [
+        (
+          "news",
+          status {
+            $0.obstacle = Obstacle(cause: "refused", lasting: .seconds(75), nextTryIn: nil, isOwnLimit: false)
+            $0.windowNotifications = 500
+            $0.campaignStall = .seconds(74)
+          }
+        )
+      ], journalFailure: nil, disk: nil, now: 0)
+    #expect(campaign.map(\.name) == [.nothingGetsThrough])
+    #expect(campaign.first?.action.hasPrefix("500 notifications wait, the oldest for 74 s. ") == true)
     for (app, status, names) in statuses {
       let found = AlarmRules.alarms([(app, status)], journalFailure: nil, disk: nil, now: now)
       #expect(found.map(\.name) == names, "\(app)")

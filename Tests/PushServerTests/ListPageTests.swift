@@ -24,4 +24,18 @@ struct ListPageTests {
       }
     }
   }
+
+  @Test("a page also ends before it has too many bytes; an item with more is a page of its own")
+  func bytes() {
+    let sizes = [3, 3, 3, 20, 1, 9, 10, 0]
+    var pages: [[Int]] = []
+    var cursor: Int? = -1
+    while let behind = cursor {
+      let rest = sizes.indices.filter { $0 > behind }.prefix(ListPage<Int>.readLimit(3))
+      let page = ListPage(Array(rest), limit: 3, byteLimit: 10) { sizes[$0] }
+      pages.append(page.items)
+      cursor = page.last
+    }
+    #expect(pages == [[0, 1, 2], [3], [4, 5], [6, 7]])
+  }
 }

@@ -1,4 +1,7 @@
+internal import Foundation
+internal import GRDB
 internal import Support
+internal import Synchronization
 internal import Testing
 
 @testable internal import PushStore
@@ -22,7 +25,7 @@ struct CampaignStoreTests {
   @Test("a change counts only from the version that was read")
   func versions() async throws {
     var campaign = Self.campaign(1)
-    try await store.add(campaign)
+    #expect(try await store.add(campaign, openLimit: .max))
     campaign.state = "running"
     campaign.startedAt = StoreInstant(milliseconds: 5)
     campaign.upload.lineCount = 7
@@ -41,9 +44,9 @@ struct CampaignStoreTests {
     for number in 1...25 as ClosedRange<UInt64> {
       var campaign = Self.campaign(number, app: number % 5 == 0 ? "chat" : "news")
       if number % 2 == 0 { campaign.endedAt = StoreInstant(milliseconds: Int64(number)) }
-      try await store.add(campaign)
+      #expect(try await store.add(campaign, openLimit: .max))
     }
-    var found: [StoredCampaign] = []
+    var found: [CampaignHead] = []
     while true {
       let page = try await store.campaigns(app: "news", before: found.last?.id, limit: 6)
       if page.isEmpty { break }
@@ -51,15 +54,23 @@ struct CampaignStoreTests {
     }
     let expected = (1...25).reversed().filter { $0 % 5 != 0 }.map { Self.campaign(UInt64($0)).id }
     #expect(found.map(\.id) == expected)
-    #expect(try await store.openCampaigns().count == 13)
-    #expect(try await store.latestCampaigns(limit: 3).map(\.id) == [25, 24, 23].map { Self.campaign($0).id })
+    func numbers(_ found: [CampaignHead]) -> [UInt64] { found.map { $0.id.low & 0xFF } }
+    #expect(try await store.openCampaigns(of: .all, in: nil, limit: nil).count == 13)
+    #expect(numbers(try await store.openCampaigns(of: .only(["chat"]), in: nil, limit: nil)) == [25, 15, 5])
+    #expect(numbers(try await store.openCampaigns(of: .only(["chat"]), in: ["draft"], limit: 2)) == [25, 15])
+    #expect(try await store.openCampaigns(of: .only([]), in: nil, limit: nil).isEmpty)
+    #expect(try await store.openCampaigns(of: .all, in: ["running"], limit: nil).isEmpty)
+    #expect(try await store.openCampaignCount(of: .only(["chat"]), in: ["draft", "held"]) == 3)
+    #expect(try await store.openCampaignCount(of: .only(["other"]), in: ["draft"]) == 0)
+    #expect(numbers(try await store.latestCampaigns(of: .all, limit: 3)) == [25, 24, 23])
+    #expect(numbers(try await store.latestCampaigns(of: .only(["chat", "x"]), limit: 3)) == [25, 20, 15])
     try store.close()
   }
 
   @Test("parts are made once; their accounts come later, or with them; all goes with the campaign")
   func parts() async throws {
     var campaign = Self.campaign(1)
-    try await store.add(campaign)
+    #expect(try await store.add(campaign, openLimit: .max))
     func part(_ number: Int, _ content: String) -> StoredCampaignPart {
       StoredCampaignPart(
         number: number, dueAt: StoreInstant(milliseconds: Int64(number)), content: Array(content.utf8))
@@ -89,7 +100,7 @@ struct CampaignStoreTests {
   @Test("a part is begun once, and again after it was renewed; one that has ended stays so")
   func beginnings() async throws {
     let campaign = Self.campaign(1)
-    try await store.add(campaign)
+    #expect(try await store.add(campaign, openLimit: .max))
     let parts = [0, 1].map { StoredCampaignPart(number: $0, dueAt: StoreInstant(milliseconds: 1), content: []) }
     try await store.add(parts, of: campaign.id)
     func begunAt() async throws -> [Int64?] {
@@ -116,7 +127,7 @@ struct CampaignStoreTests {
       campaign.state = state
       campaign.changedAt = StoreInstant(milliseconds: number == 1 ? 20 : 10)
       campaign.upload.byteCount = Int64(number + 1)
-      try await store.add(campaign)
+      #expect(try await store.add(campaign, openLimit: .max))
     }
     let other = Self.campaign(0).id
     #expect(try await store.audienceByteCount(app: "news", besides: other) == 9)
@@ -124,7 +135,97 @@ struct CampaignStoreTests {
     let forgotten = try await store.forgetCampaigns(
       in: ["draft", "uploading"], unchangedSince: StoreInstant(milliseconds: 20), limit: 10)
     #expect(Set(forgotten) == Set([0, 2].map { Self.campaign($0).id }))
-    #expect(try await store.openCampaigns().map(\.id) == [1, 3].map { Self.campaign($0).id })
+    #expect(
+      try await store.openCampaigns(of: .all, in: nil, limit: nil).map(\.id) == [3, 1].map { Self.campaign($0).id })
+    try store.close()
+  }
+
+  @Test("an app has so many campaigns that have not ended; those of others and ended ones do not count")
+  func openLimit() async throws {
+    var ended = Self.campaign(1)
+    ended.endedAt = StoreInstant(milliseconds: 9)
+    #expect(try await store.add(ended, openLimit: 2))
+    #expect(try await store.add(Self.campaign(2), openLimit: 2))
+    #expect(try await store.add(Self.campaign(3), openLimit: 2))
+    #expect(try await store.add(Self.campaign(4), openLimit: 2) == false)
+    #expect(try await store.campaign(Self.campaign(4).id) == nil)
+    #expect(try await store.add(Self.campaign(5, app: "chat"), openLimit: 2))
+    var campaign = try #require(try await store.campaign(Self.campaign(2).id))
+    campaign.endedAt = StoreInstant(milliseconds: 9)
+    #expect(try await store.update(campaign, from: campaign.version))
+    #expect(try await store.add(Self.campaign(4), openLimit: 2))
+    try store.close()
+  }
+
+  @Test("lists, counts, heads and parts are read without the table of plans, whoever asks")
+  func withoutPlans() async throws {
+    var campaign = Self.campaign(1)
+    campaign.head.summary.name = "sale"
+    campaign.audienceCount = 12
+    #expect(try await store.add(campaign, openLimit: .max))
+    try await store.add([StoredCampaignPart(number: 0, dueAt: campaign.createdAt, content: [1])], of: campaign.id)
+    let statements = Mutex<[String]>([])
+    // Reads that follow one another share the connection.
+    try await store.pool.read { database in
+      database.trace { event in statements.withLock { $0.append("\(event)") } }
+    }
+    let apps = AppReach.only(["news"])
+    #expect(try await store.campaigns(app: "news", before: nil, limit: 5) == [campaign.head])
+    #expect(try await store.latestCampaigns(of: apps, limit: 5) == [campaign.head])
+    #expect(try await store.openCampaigns(of: apps, in: ["draft"], limit: nil) == [campaign.head])
+    #expect(try await store.openCampaignCount(of: apps, in: ["draft"]) == 1)
+    #expect(try await store.campaignHead(campaign.id) == campaign.head)
+    #expect(try await store.progress(of: campaign.id).count == 1)
+    let listed = statements.withLock { $0 }
+    #expect(listed.count { $0.contains("FROM campaigns") } == 5)
+    #expect(listed.count { $0.contains("FROM campaignParts") } == 1)
+    #expect(!listed.contains { $0.contains("campaignPlans") || $0.contains("*") && !$0.contains("count(*)") })
+    #expect(!listed.contains { $0.contains("content") })
+    // The probe sees a plan that is read.
+    #expect(try await store.plan(of: campaign.id) == campaign.content)
+    #expect(statements.withLock { $0.contains { $0.contains("campaignPlans") } })
+    try store.close()
+  }
+
+  @Test("a store of the version before keeps its plans, and knows what lists show of them")
+  func migration() async throws {
+    let path = place.path("old.db")
+    let old = try DatabaseQueue(path: path)
+    try Schema.migrator.migrate(old, upTo: "11: all apps is a word")
+    let plans = [
+      #"{"name":"é \"x\"","payload":{"aps":{}},"sendAt":"2027-01-31t09:00:00+01:00","audience":{"source":"devices"}}"#,
+      #"{"name":"local","payload":{},"localSend":{"time":"2027-01-31T09:00"},"dryRun":true}"#,
+      #"{"name":"plain","payload":{}}"#, "no JSON",
+    ]
+    try await old.write { database in
+      for (index, plan) in plans.enumerated() {
+        try database.execute(
+          sql: """
+            INSERT INTO campaigns (high, low, app, state, version, content, reason, lineCount, byteCount, isComplete,
+              format, createdAt) VALUES (?, 1, 'news', 'draft', 3, ?, 'why', 4, 5, 1, 'csv', 6)
+            """, arguments: [index, Data(plan.utf8)])
+      }
+      try database.execute(
+        sql: "INSERT INTO campaignParts (high, low, number, dueAt, content) VALUES (0, 1, 0, 1, x'')")
+    }
+    try old.close()
+    let store = try SQLiteStore(path: path)
+    let heads = try await store.campaigns(app: "news", before: nil, limit: 10).reversed()
+    #expect(heads.map(\.summary.name) == ["é \"x\"", "local", "plain", ""])
+    #expect(heads.map(\.summary.isForDevices) == [true, false, false, false])
+    #expect(heads.map(\.summary.isDryRun) == [false, true, false, false])
+    #expect(heads.map(\.planByteCount) == plans.map(\.utf8.count))
+    // 2027-01-31T08:00:00Z, and from UTC+14 to UTC-12.
+    let nine: Int64 = 1_801_386_000
+    #expect(heads.map { $0.summary.beginsAt.map { $0.milliseconds / 1000 } } == [nine - 3600, nine - 50_400, nil, nil])
+    #expect(heads.map { $0.summary.lastBeginsAt.map { $0.milliseconds / 1000 } } == [nil, nine + 43_200, nil, nil])
+    for (head, plan) in zip(heads, plans) {
+      let campaign = try #require(try await store.campaign(head.id))
+      #expect(campaign.content == Array(plan.utf8))
+      #expect(campaign.head == head)
+      #expect((head.version, head.reason, head.upload.lineCount) == (3, "why", 4))
+    }
+    #expect(try await store.progress(of: StoredUUID(high: 0, low: 1)).count == 1)
     try store.close()
   }
 }

@@ -52,6 +52,9 @@ package struct AppStatusSnapshot: Hashable, Sendable {
   package var obstacle: Obstacle?
   /// Seconds since 1970; nil if nothing is known, as with token keys.
   package var credentialExpiry: Int64?
+  /// How long the oldest that waits has waited: a notification that was taken in, or a campaign in
+  /// which nothing gets an outcome.
+  package var oldestAge: Duration { max(queue.oldestAge, campaignStall) }
   /// `binary` or `http2`.
   package var transport = ""
   /// Host and port.
@@ -95,6 +98,9 @@ extension PushApp {
 
   /// See ``AppStatusSnapshot/campaignStall``: to be looked at every few seconds.
   package var campaignStall: Duration { entry.runtime?.runs.longestStall ?? .zero }
+
+  /// See ``AppStatusSnapshot/obstacle``: less work than ``status``.
+  package var obstacle: Obstacle? { entry.runtime?.app.obstacle }
 
   private static func state(_ app: App) -> (AppStatusSnapshot.State, String?) {
     if let failure = app.failure { return (.stopped, failure) }

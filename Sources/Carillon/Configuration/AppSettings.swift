@@ -61,6 +61,8 @@ package struct AppSettings: Hashable, Sendable, Codable {
   /// `audiences: { bytes }`, of the service: uploads of campaigns that are not forgotten yet. Nil:
   /// see ``audienceByteCountOrDefault``.
   package var audienceByteCount: Int?
+  /// `campaigns: { unfinished }`, of the service: campaigns that have not ended, drafts included.
+  package var openCampaignCount = 500
   /// `feedback: { every }`, of the service: how often the binary app's feedback service is read.
   /// Nil: daily. Zero: never.
   package var feedbackInterval: Duration?
@@ -100,6 +102,7 @@ package struct AppSettings: Hashable, Sendable, Codable {
   package enum Bounds {
     package static let connections = 1...1000
     package static let weight = 1...100
+    package static let openCampaigns = 1...10_000
     /// A thousand a second is more than two cores can connect.
     package static let connectionsPerMinute = 1...1_000_000
     package static let patience = Duration.seconds(1) ... .seconds(604_800)

@@ -45,8 +45,8 @@ struct WatchDisplay {
     let first = start ?? (now, progress)
     var snapshot = ProgressSnapshot(
       submitted: progress.submitted, settled: progress.settled, rejected: progress.rejected,
-      consumedByteCount: progress.fractionRead.map { Int($0 * Double(Self.whole)) } ?? 0,
-      totalByteCount: progress.fractionRead.map { _ in Self.whole }, elapsed: now - first.elapsed)
+      consumedByteCount: progress.read.map { Int($0 * Double(Self.whole)) } ?? 0,
+      totalByteCount: progress.read.map { _ in Self.whole }, elapsed: now - first.elapsed)
     snapshot.settledBefore = first.progress.settled
     snapshot.fractionBefore = first.progress.fraction
     return snapshot
@@ -66,8 +66,14 @@ struct WatchDisplay {
 extension ServiceCampaign.Progress {
   fileprivate var settled: Int { accepted + rejected + others }
 
+  /// How much of the audience has been read; nil: not known.
+  fileprivate var read: Double? {
+    if let total, total > 0 { return min(1, Double(submitted) / Double(total)) }
+    return fractionRead
+  }
+
   fileprivate var fraction: Double {
-    guard let fractionRead, submitted > 0 else { return 0 }
-    return fractionRead * Double(settled) / Double(submitted)
+    guard let read, submitted > 0 else { return 0 }
+    return read * Double(settled) / Double(submitted)
   }
 }

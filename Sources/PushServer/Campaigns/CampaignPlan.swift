@@ -159,6 +159,20 @@ struct CampaignPlan: Sendable {
   /// The plan as it is stored.
   var content: [UInt8] { JSONValue.object(members).encoded }
 
+  /// What lists show of it.
+  var summary: CampaignSummary {
+    var summary = CampaignSummary()
+    summary.name = name
+    summary.isForDevices = source == .devices
+    summary.isDryRun = isDryRun
+    switch start {
+    case .now: break
+    case .at(let instant): summary.beginsAt = instant
+    case .local(let send): (summary.beginsAt, summary.lastBeginsAt) = (send.earliest, send.latest)
+    }
+    return summary
+  }
+
   var isLocal: Bool { if case .local = start { true } else { false } }
 
   /// The columns that its payloads need.
@@ -187,5 +201,12 @@ struct CampaignPlan: Sendable {
     var problem = Problem(.unprocessableContent, "Not sendable", first.message)
     problem.errors = findings.prefix(20).map { Problem.Detail(pointer: pointer, detail: $0.description) }
     throw problem
+  }
+}
+
+extension StoredCampaign {
+  mutating func set(_ plan: CampaignPlan) {
+    content = plan.content
+    head.summary = plan.summary
   }
 }

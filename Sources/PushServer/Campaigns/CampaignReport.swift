@@ -1,25 +1,66 @@
 internal import Carillon
+internal import PushEngine
 internal import PushStore
 
-/// The progress of a campaign: its record, its account so far and its parts.
+/// The progress of a campaign: its record, its account so far and its parts. Made without its plan.
 struct CampaignReport: Sendable {
   /// As it is stored. While it runs, its reason says what it waits for at present.
-  var record: StoredCampaign
-  var plan: CampaignPlan
+  var record: CampaignHead
   var account = CampaignAccount()
   /// The number of planned parts.
   var partCount = 0
   var endedPartCount = 0
   /// When the next part begins, if one waits.
   var nextPartAt: StoreInstant?
+  /// When the first and the last part begin or began; nil before it is divided.
+  var partTimes: ClosedRange<StoreInstant>?
   /// How much of its audience has been read, from 0 to 1; nil if that is unknown.
   var fraction: Double?
+  /// It should send, and its app's gateway takes nothing, or its app may not send.
+  var isWaiting = false
+  /// Notifications that get their outcome in a second, over the last minute; 0: not known.
+  var pace = 0.0
+
+  /// Estimates above a year are not shown.
+  private static let longestTimeLeft = 365.0 * 86_400
+
+  /// How many notifications the whole campaign is; nil if that is not known yet.
+  var total: Int? {
+    if record.status == .finished { return account.submitted }
+    // Rows that the count did not know, such as lines of a damaged file, are there all the same.
+    return record.audienceCount.map { max(Int(clamping: $0), account.submitted) }
+  }
+
+  /// How much of the whole has its outcome, from 0 to 1; nil if that is not known.
+  var share: Double? {
+    if record.status == .finished { return 1 }
+    if let total { return total == 0 ? nil : Double(account.settled) / Double(total) }
+    guard let fraction else { return nil }
+    return account.submitted > 0 ? fraction * Double(account.settled) / Double(account.submitted) : fraction
+  }
+
+  /// Nil: not known, or it does not send at present.
+  var secondsLeft: Double? {
+    guard record.status == .running, !isWaiting, nextPartAt == nil, pace > 0, let share, share > 0, share < 1 else {
+      return nil
+    }
+    let left = Double(account.settled) * (1 / share - 1)
+    let seconds = left / pace
+    return seconds > 0 && seconds < Self.longestTimeLeft ? seconds : nil
+  }
+
+  /// When it begins, if it has not: at one time, or from the first to the last time zone.
+  var beginning: ClosedRange<StoreInstant>? {
+    if let partTimes, record.summary.lastBeginsAt != nil { return partTimes }
+    guard let first = record.summary.beginsAt else { return nil }
+    return first...max(first, record.summary.lastBeginsAt ?? first)
+  }
 
   /// The account as `carillon send --json` has it.
   var snapshot: AccountSnapshot {
     var app = AccountSnapshot.App(id: record.app, account: account)
     if !record.reason.isEmpty { app.notes.append(record.reason) }
-    if plan.isDryRun, record.endedAt != nil {
+    if record.summary.isDryRun, record.endedAt != nil {
       app.notes.append("dry run: \(account.cancelled) of \(account.submitted) could be sent, and nothing was")
     }
     let end = record.endedAt ?? .now
@@ -32,6 +73,7 @@ struct CampaignReport: Sendable {
 struct CampaignReports: Sendable {
   let controller: CampaignController
   let deployment: Deployment
+  let statistics: ServiceStatistics
 
   var forgotten: ForgottenParts { ForgottenParts(controller: controller, deployment: deployment) }
 
@@ -40,24 +82,29 @@ struct CampaignReports: Sendable {
 
   /// Nil if there is no such campaign.
   func report(_ id: StoredUUID, app: String) async throws -> CampaignReport? {
-    guard let record = try await controller.store.campaign(id), record.app == app else { return nil }
+    guard let record = try await controller.store.campaignHead(id), record.app == app else { return nil }
     return try await report(record)
   }
 
-  func report(_ record: StoredCampaign) async throws -> CampaignReport {
-    var report = CampaignReport(record: record, plan: try CampaignPlan(parsing: record.content[...]))
+  func report(_ record: CampaignHead) async throws -> CampaignReport {
+    var report = CampaignReport(record: record)
     guard record.startedAt != nil else { return report }
     let live = controller.live(record.id)
-    let parts = try await controller.store.parts(of: record.id)
+    let parts = try await controller.store.progress(of: record.id)
     report.partCount = parts.count
+    report.pace = statistics.pace(record.id)
     var remainders: [ServedRemainder]?
     for part in parts {
+      report.addTime(of: part)
       if let ended = part.account.flatMap(AccountJSON.account(reading:)) {
         report.account = report.account + ended
         report.endedPartCount += 1
       } else if let campaign = live?.campaign(part: part.number) {
         report.account = report.account + campaign.accountSoFar
         if parts.count == 1 { report.fraction = campaign.fractionRead }
+      } else if let known = live?.lastAccount(part: part.number) {
+        // The journal or the store cannot be written: this is what was known then.
+        report.account = report.account + known
       } else {
         let known = remainders ?? deployment.servedRemainders
         remainders = known
@@ -66,14 +113,38 @@ struct CampaignReports: Sendable {
         if part.dueAt > .now { report.nextPartAt = min(report.nextPartAt ?? part.dueAt, part.dueAt) }
       }
     }
-    if record.status == .running {
-      let quiet = live?.quiet
-      if let until = quiet?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
-      let isAppPaused = (try? deployment.app(record.app))?.isPaused == true
-      if let reason = isAppPaused ? Self.appIsPaused : quiet?.reason { report.record.reason = reason }
-    }
+    if record.status == .running { addWait(&report, live) }
     if parts.count > 1 { report.fraction = Double(report.endedPartCount) / Double(parts.count) }
     if record.status == .finished { report.fraction = 1 }
     return report
+  }
+
+  /// What a running campaign waits for.
+  private func addWait(_ report: inout CampaignReport, _ live: LiveCampaign?) {
+    let quiet = live?.quiet
+    if let until = quiet?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
+    let app = try? deployment.app(report.record.app)
+    if app?.isPaused == true {
+      (report.record.reason, report.isWaiting) = (Self.appIsPaused, true)
+    } else if let quiet {
+      report.record.reason = quiet.reason
+    } else if let obstacle = app?.obstacle, obstacle.isTrouble {
+      report.record.reason = "Nothing gets through at present: \(obstacle.cause.asSentence)"
+      report.isWaiting = true
+    }
+  }
+}
+
+extension Obstacle {
+  /// It has lasted for longer than an interruption does, and is no limit of the app itself.
+  var isTrouble: Bool { !isOwnLimit && lasting >= AlarmRules.obstacleAge }
+}
+
+extension CampaignReport {
+  fileprivate mutating func addTime(of part: CampaignPartProgress) {
+    // Those who were left out have a part that was never to be sent.
+    guard part.endedAt != part.dueAt || part.begunAt != nil else { return }
+    partTimes =
+      min(partTimes?.lowerBound ?? part.dueAt, part.dueAt)...max(partTimes?.upperBound ?? part.dueAt, part.dueAt)
   }
 }

@@ -10,14 +10,15 @@ extension CampaignRoutes {
   /// What has come in is made durable at least so often, so that a long upload survives.
   private static let syncByteCount = 32 << 20
   private static let blockByteCount = 64 << 10
+  /// Bytes that are read in one turn: some milliseconds.
+  private static let turnByteCount = 16 << 10
 
   // MARK: Audiences
 
   func postAudience(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .campaigns)
     let record = try await campaign(context, of: app)
-    let plan = try CampaignPlan(parsing: record.content[...])
-    guard plan.source == .upload else {
+    guard !record.summary.isForDevices else {
       throw Problem(.conflict, "No upload", "The campaign's audience are stored devices, so nothing is uploaded.")
     }
     try checkType(request)
@@ -34,11 +35,11 @@ extension CampaignRoutes {
     var upload = try AudienceUpload(
       path: runner.spool.audience(record.id), progress: begun.upload, skipping: skipCount,
       rows: AudienceRows(placeholders: try CampaignPlan(parsing: begun.content[...]).placeholders))
-    return try await receive(&upload, request, begun, grant)
+    return try await receive(&upload, request, begun.head, grant)
   }
 
   private func receive(
-    _ upload: inout AudienceUpload, _ request: Request, _ campaign: StoredCampaign, _ grant: Grant
+    _ upload: inout AudienceUpload, _ request: Request, _ campaign: CampaignHead, _ grant: Grant
   ) async throws -> Response {
     let id = campaign.id
     do {
@@ -46,7 +47,13 @@ extension CampaignRoutes {
       for try await part in request.body {
         try await grant.demand()
         guard upload.byteCount + Int64(part.readableBytes) <= byteLimit else { throw Self.tooLarge }
-        try upload.take(part.readableBytesView)
+        var rest = part
+        while let slice = rest.readSlice(length: min(rest.readableBytes, Self.turnByteCount)), slice.readableBytes > 0 {
+          try await withParsingPool {
+            try await ParsingPool.shared.turn(of: grant.keyID) { try upload.take(slice.readableBytesView) }
+          }
+        }
+        try upload.flushFullBlock()
         if upload.unsyncedByteCount >= Self.syncByteCount {
           try await note(&upload, id)
           // Others of the app may be uploaded at the same time.
@@ -111,7 +118,7 @@ extension CampaignRoutes {
   func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await readGrant(request, context)
     let record = try await campaign(context, of: app)
-    let parts = try await controller.store.parts(of: record.id)
+    let parts = try await controller.store.progress(of: record.id)
     var paths = [runner.spool.leftOut(record.id)]
     for part in parts {
       runner.recorder.flush(record.id.name(part: part.number))

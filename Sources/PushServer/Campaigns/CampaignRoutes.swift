@@ -8,10 +8,10 @@ internal import PushStore
 struct CampaignRoutes: Sendable {
   let access: ControlAccess
   let runner: CampaignRunner
+  let reports: CampaignReports
   let isOpen: @Sendable () -> Bool
 
   var controller: CampaignController { runner.controller }
-  var reports: CampaignReports { CampaignReports(controller: runner.controller, deployment: access.deployment) }
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
@@ -38,9 +38,9 @@ struct CampaignRoutes: Sendable {
     try await access.grant(request, context, .campaigns, or: .read)
   }
 
-  func campaign(_ context: ControlContext, of app: PushApp) async throws -> StoredCampaign {
+  func campaign(_ context: ControlContext, of app: PushApp) async throws -> CampaignHead {
     guard let id = context.parameters.get("id").flatMap({ StoredUUID($0) }),
-      let record = try await controller.store.campaign(id), record.app == app.id
+      let record = try await controller.store.campaignHead(id), record.app == app.id
     else { throw context.missing("campaign", of: app) }
     return record
   }
@@ -48,16 +48,24 @@ struct CampaignRoutes: Sendable {
   private func post(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .campaigns)
     try request.bodyType([.json])
-    let body = try await access.body(of: request, under: grant)
+    let body = try await access.body(of: request, context, under: grant)
     let plan = try await withParsingPool {
       try await ParsingPool.shared.turn(of: grant.keyID) { try CampaignPlan(parsing: body[...]) }
     }
     try plan.check(for: app)
     try plan.checkTime(now: .now)
-    let record = StoredCampaign(
-      id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: plan.content, createdAt: .now)
-    try await controller.store.add(record)
-    var response = try await answer(record, .created)
+    var record = StoredCampaign(
+      id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: [], createdAt: .now)
+    record.set(plan)
+    let room = try context.answerRoom(record.content.count * Self.copiesOfPlan)
+    let limit = runner.openLimit(app.id)
+    guard try await controller.store.add(record, openLimit: limit) else {
+      throw Problem(
+        .conflict, "Too many campaigns",
+        "The app has \(limit) campaigns that have not ended, and may have no more. Drafts count.",
+        action: "Cancel those that are not needed, or ask the operator for more: campaigns: { unfinished: … }.")
+    }
+    var response = try await answer(record.head, room, .created)
     response.headers[.location] = "/v1/apps/\(app.id)/campaigns/\(record.id.text)"
     return response
   }
@@ -73,20 +81,40 @@ struct CampaignRoutes: Sendable {
       }
       cursor = id
     }
-    let page = ListPage(
-      try await controller.store.campaigns(
-        app: app.id, before: cursor, limit: ListPage<StoredCampaign>.readLimit(limit)),
-      limit: limit)
-    var items: [String] = []
-    for record in page.items { items.append(try await reports.report(record).json) }
-    var text = #"{"items":["# + items.joined(separator: ",") + "]"
-    if let last = page.last { text += #","nextCursor":"\#(last.id.text)""# }
-    return .json(text: text + "}")
+    let found = try await controller.store.campaigns(
+      app: app.id, before: cursor, limit: ListPage<CampaignHead>.readLimit(limit))
+    let page = ListPage(found, limit: limit, byteLimit: Self.pageByteLimit) { $0.planByteCount }
+    // One plan at a time is in memory.
+    let largest = page.items.map(\.planByteCount).max() ?? 0
+    let room = try context.answerRoom(largest * Self.copiesOfPlan)
+    return Response(
+      status: .ok, headers: [.contentType: "application/json"],
+      body: ResponseBody { [controller, reports] writer in
+        var separator = #"{"items":["#
+        for record in page.items {
+          guard let plan = try await controller.store.plan(of: record.id) else { continue }
+          var bytes = ByteBuffer(string: separator)
+          bytes.writeBytes(try await reports.report(record).json(plan: plan))
+          try await writer.write(bytes)
+          separator = ","
+        }
+        let start = separator == "," ? "]" : separator + "]"
+        try await writer.write(
+          ByteBuffer(string: start + (page.last.map { #","nextCursor":"\#($0.id.text)""# } ?? "") + "}"))
+        try await writer.finish(nil)
+        withExtendedLifetime(room) {}
+      })
   }
+
+  /// Of the plans on a page; one that is larger is a page.
+  private static let pageByteLimit = 1 << 20
+  /// A plan is read, put into the answer, and sent.
+  private static let copiesOfPlan = 3
 
   private func get(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await readable(request, context)
-    return try await answer(try await campaign(context, of: app))
+    let record = try await campaign(context, of: app)
+    return try await answer(record, room(context, record))
   }
 
   private func patch(_ request: Request, _ context: ControlContext) async throws -> Response {
@@ -98,8 +126,9 @@ struct CampaignRoutes: Sendable {
         action: "Read the campaign, and send its ETag as If-Match, so that no other change is lost.")
     }
     try request.bodyType([.json])
-    let changes = try await access.body(of: request, under: grant)
+    let changes = try await access.body(of: request, context, under: grant)
     _ = try JSONBody.value(changes[...])
+    let room = try room(context, record, besides: changes.count)
     let changed = try await controller.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }
       guard expected == "*" || tags.contains(where: { $0 == record.tag }) else {
@@ -112,16 +141,18 @@ struct CampaignRoutes: Sendable {
       try plan.check(for: app)
       if plan.start != old.start { try plan.checkTime(now: .now) }
       try AudienceColumns(record.upload, path: runner.spool.audience(record.id)).check(plan, insteadOf: old)
-      record.content = plan.content
+      record.set(plan)
     }
-    return try await answer(changed)
+    return try await answer(changed.head, room)
   }
 
   private func act(
-    _ request: Request, _ context: ControlContext, _ body: (StoredCampaign) async throws -> StoredCampaign
+    _ request: Request, _ context: ControlContext, _ body: (CampaignHead) async throws -> StoredCampaign
   ) async throws -> Response {
     let app = try await access.app(request, context, .campaigns)
-    return try await answer(try await body(try await campaign(context, of: app)), .accepted)
+    let record = try await campaign(context, of: app)
+    let room = try room(context, record)
+    return try await answer(try await body(record).head, room, .accepted)
   }
 
   private func change(
@@ -130,7 +161,7 @@ struct CampaignRoutes: Sendable {
     try await act(request, context) { try await controller.change($0.id, event) }
   }
 
-  private func start(_ record: StoredCampaign) async throws -> StoredCampaign {
+  private func start(_ record: CampaignHead) async throws -> StoredCampaign {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
     return try await controller.change(record.id) { record in
       let plan = try CampaignPlan(parsing: record.content[...])
@@ -152,14 +183,27 @@ struct CampaignRoutes: Sendable {
     return .json(text: AccountJSON.text(report.snapshot))
   }
 
-  func answer(_ record: StoredCampaign, _ status: HTTPResponse.Status = .ok) async throws -> Response {
-    var response = Response.json(status, text: try await reports.report(record).json)
+  /// Room for an answer with a plan: before anything is done that is not answered without it.
+  private func room(
+    _ context: ControlContext, _ record: CampaignHead, besides byteCount: Int = 0
+  ) throws -> MemoryRoom {
+    try context.answerRoom((record.planByteCount + byteCount) * Self.copiesOfPlan)
+  }
+
+  private func answer(
+    _ record: CampaignHead, _ room: MemoryRoom, _ status: HTTPResponse.Status = .ok
+  ) async throws -> Response {
+    guard let plan = try await controller.store.plan(of: record.id) else { throw Problem.notFound }
+    let json = try await reports.report(record).json(plan: plan)
+    var response = Response(
+      status: status, headers: [.contentType: "application/json"],
+      body: ResponseBody(byteBuffer: ByteBuffer(bytes: json)))
     response.headers[.eTag] = record.tag
-    return response
+    return response.holding(room)
   }
 }
 
-extension StoredCampaign {
+extension CampaignHead {
   /// Another one after every change.
   var tag: String { "\"\(version)\"" }
 }

@@ -35,6 +35,8 @@ enum CampaignEvent: Hashable, Sendable {
   case due(isDue: Bool)
   /// The devices that it is for are fixed.
   case audienceFixed
+  /// It is known how many they are.
+  case audienceCounted
   case paused
   /// - isBegun: its time has come before.
   case resumed(isBegun: Bool)
@@ -77,6 +79,7 @@ extension CampaignState {
     case .started(let isDue): started(isDue)
     case .due(let isDue): self == .scheduled && isDue ? .to(.running) : .stays
     case .audienceFixed: self == .running ? .edits : .stays
+    case .audienceCounted: [.running, .paused, .held].contains(self) ? .edits : .stays
     case .paused: paused
     case .resumed(let isBegun): resumed(isBegun)
     case .cancelled: cancelled

@@ -9,7 +9,18 @@ package struct ServiceCampaign: Decodable, Sendable {
     package var rejected: Int
     package var others: Int
     package var inFlight: Int
+    package var total: Int?
+    package var fractionDone: Double?
     package var fractionRead: Double?
+    package var secondsLeft: Int?
+
+    /// How much is done and how long the rest takes, such as `12 % of 89,909, 4 min left`; nil: not
+    /// known.
+    package var text: String? {
+      guard let fractionDone else { return nil }
+      return NumberText.percent(fractionDone) + (total.map { " of \(NumberText.grouped($0))" } ?? "")
+        + (secondsLeft.map { ", \(AgeText.text(.seconds($0))) left" } ?? "")
+    }
   }
 
   package struct List: Decodable, Sendable {
@@ -28,6 +39,9 @@ package struct ServiceCampaign: Decodable, Sendable {
   package var reason: String?
   package var createdAt: String?
   package var sendAt: String?
+  /// Of a local send.
+  package var firstStartAt: String?
+  package var lastStartAt: String?
   package var progress: Progress?
   package var upload: Upload?
 
@@ -46,17 +60,24 @@ package struct ServiceCampaign: Decodable, Sendable {
   package static func lines(_ campaigns: [ServiceCampaign], columns: Int) -> [String] {
     let rows = campaigns.map { campaign in
       let progress = campaign.progress
-      return [campaign.id, campaign.state]
+      return [campaign.id, campaign.state, progress?.text ?? "-"]
         + [progress?.submitted, progress?.accepted, progress.map { $0.rejected + $0.others }]
         .map { $0.map(NumberText.grouped) ?? "-" }
     }
-    let table = TextTable.lines([["id", "state", "submitted", "accepted", "others"]] + rows, leftAligned: [0, 1])
+    let table = TextTable.lines(
+      [["id", "state", "done", "submitted", "accepted", "others"]] + rows, leftAligned: [0, 1, 2])
     return [table[0]]
       + zip(campaigns, table.dropFirst()).flatMap { campaign, line in
         [line]
-          + [campaign.name, campaign.reason?.asSentence].compactMap { $0 }
+          + [campaign.name, campaign.starts, campaign.reason?.asSentence].compactMap { $0 }
           .flatMap { TextTable.wrapped($0, indent: 2, columns: columns) }
       }
+  }
+
+  /// When a local send begins; nil: it is none.
+  private var starts: String? {
+    guard let firstStartAt, let lastStartAt else { return nil }
+    return "Starts from \(firstStartAt) to \(lastStartAt), by time zone."
   }
 
   /// A table with a line of titles.
@@ -64,13 +85,14 @@ package struct ServiceCampaign: Decodable, Sendable {
     let rows = campaigns.map { campaign in
       let progress = campaign.progress
       return [
-        campaign.id, campaign.name ?? "", campaign.state, progress.map { NumberText.grouped($0.submitted) } ?? "-",
+        campaign.id, campaign.name ?? "", campaign.state, progress?.text ?? "-",
+        progress.map { NumberText.grouped($0.submitted) } ?? "-",
         progress.map { NumberText.grouped($0.accepted) } ?? "-",
         progress.map { NumberText.grouped($0.rejected + $0.others) } ?? "-", campaign.reason ?? "",
       ]
     }
-    let head = ["id", "name", "state", "submitted", "accepted", "not accepted", "reason"]
-    return TextTable.lines([head] + rows, leftAligned: [0, 1, 2, 6])
+    let head = ["id", "name", "state", "done", "submitted", "accepted", "not accepted", "reason"]
+    return TextTable.lines([head] + rows, leftAligned: [0, 1, 2, 3, 7])
   }
 }
 

@@ -132,6 +132,11 @@ extension AppSettings {
       audienceByteCount = try audiences.take("bytes")?.byteCount(in: 64 << 10...1 << 50)
       try audiences.finish()
     }
+    if let value = reader.take("campaigns") {
+      var campaigns = try YAMLReader(value)
+      if let count = campaigns.take("unfinished") { openCampaignCount = try count.integer(in: Bounds.openCampaigns) }
+      try campaigns.finish()
+    }
     if let value = reader.take("queue") {
       var queue = try YAMLReader(value)
       queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)

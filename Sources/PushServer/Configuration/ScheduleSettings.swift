@@ -26,5 +26,6 @@ extension CampaignTimes.App {
     zone = settings?.timeZone.flatMap { TimeZone(identifier: $0) } ?? .gmt
     quietHours = settings?.quietHours.flatMap { QuietHours($0) }
     audienceByteLimit = settings.map { Int64($0.audienceByteCountOrDefault) } ?? .max
+    openCampaignLimit = settings?.openCampaignCount ?? .max
   }
 }

@@ -27,28 +27,32 @@ extension Request {
   /// - Parameters:
   ///   - patience: see ``UploadPace``.
   ///   - owner: whose share of the memory it takes.
+  ///   - memory: where it counts until the request was answered; nil: only while it arrives.
   /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it
   ///   arrives too slowly, with 429 when the owner's bodies take their share of the memory, with
   ///   503 when all bodies together take too much, and with 400 when it is cut off.
-  func wholeBody(limit: Int, patience: Duration, owner: String) async throws -> [UInt8] {
+  func wholeBody(
+    limit: Int, patience: Duration, owner: String, until memory: RequestMemory? = nil
+  ) async throws -> [UInt8] {
     let length = headers[.contentLength].flatMap { Int($0) } ?? 0
     guard length <= limit else { throw Self.tooLarge(limit) }
     let pace = UploadPace(beganAt: .now, patience: patience)
     var bytes: [UInt8] = []
     // What was announced may never come.
     bytes.reserveCapacity(max(0, min(length, 1 << 20)))
-    var room = BodyMemory.Body(Self.memory, owner: owner, announced: length)
+    let isCounted = memory?.hasBody == true
+    var room = BodyMemory.Body(.shared, owner: owner, announced: length)
     for try await part in body {
       guard bytes.count + part.readableBytes <= limit else { throw Self.tooLarge(limit) }
       guard !pace.isTooSlow(byteCount: bytes.count, now: .now) else { throw Self.tooSlow }
-      do throws(BodyMemory.Refusal) { try room.take(part.readableBytes) } catch { throw Self.noRoom(error) }
+      if !isCounted {
+        do throws(BodyMemory.Refusal) { try room.take(part.readableBytes) } catch { throw Self.noRoom(error) }
+      }
       bytes.append(contentsOf: part.readableBytesView)
     }
+    if !isCounted { memory?.hold(MemoryRoom(room)) }
     return bytes
   }
-
-  /// The limit of the whole process: 256 MiB.
-  private static let memory = BodyMemory(limit: 256 << 20)
 
   private static func noRoom(_ refusal: BodyMemory.Refusal) -> Problem {
     switch refusal {
@@ -73,7 +77,40 @@ extension Request {
   }
 }
 
+extension ControlContext {
+  /// Room for an answer, which its caller has until the last reference is gone.
+  ///
+  /// - Throws: ``Problem`` with 429 when the key's bodies and answers take its share of the memory,
+  ///   and with 503 when those of all keys take too much.
+  func answerRoom(_ byteCount: Int) throws -> MemoryRoom {
+    var room = BodyMemory.Body(.shared, owner: caller?.keyID ?? "", announced: byteCount)
+    do throws(BodyMemory.Refusal) { try room.take(byteCount) } catch {
+      switch error {
+      case .full: throw Problem.unavailable("Too many large answers are sent at the same time.", retryAfter: 1)
+      case .share:
+        var problem = Problem(
+          .tooManyRequests, "Too many large answers",
+          "The key's answers that are sent at present take its share of memory.",
+          action: "Read the answers, or ask for fewer at the same time.")
+        problem.retryAfter = 1
+        throw problem
+      }
+    }
+    return MemoryRoom(room)
+  }
+}
+
 extension Response {
+  /// An answer that takes this room until it was sent.
+  func holding(_ room: MemoryRoom) -> Response {
+    var response = self
+    response.body = ResponseBody(contentLength: body.contentLength) { [body] writer in
+      try await body.write(writer)
+      withExtendedLifetime(room) {}
+    }
+    return response
+  }
+
   static func json(_ status: HTTPResponse.Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
     var json = JSONWriter()
     json.object(body)

@@ -1,7 +1,7 @@
 internal import Synchronization
 
-/// Bounds the memory for the bodies of all requests while they arrive and are served, so that
-/// concurrent uploads cannot exhaust it.
+/// Bounds the memory for the bodies of all requests while they arrive and are served, and for large
+/// answers until they are sent, so that concurrent clients cannot exhaust it.
 ///
 /// A key has a share, and bodies of at most 64 KiB have a part that large ones never take: clients
 /// that withhold large bodies delay neither other keys nor their own small requests.
@@ -52,6 +52,9 @@ final class BodyMemory: Sendable {
   /// The part of the memory that only small bodies take.
   private static let reservePart = 8
 
+  /// Of the whole process: 256 MiB.
+  static let shared = BodyMemory(limit: 256 << 20)
+
   private let state: Mutex<State>
 
   init(limit: Int) {
@@ -101,4 +104,21 @@ final class BodyMemory: Sendable {
       self.byteCount += more
     }
   }
+}
+
+/// Memory that a request or its answer takes, until the last reference is gone.
+final class MemoryRoom: Sendable {
+  private let body: BodyMemory.Body
+
+  init(_ body: consuming BodyMemory.Body) { self.body = body }
+}
+
+/// What a request takes of the memory until it was answered.
+final class RequestMemory: Sendable {
+  private let rooms = Mutex<[MemoryRoom]>([])
+
+  /// Its body was counted before, and is read again.
+  var hasBody: Bool { rooms.withLock { !$0.isEmpty } }
+
+  func hold(_ room: MemoryRoom) { rooms.withLock { $0.append(room) } }
 }

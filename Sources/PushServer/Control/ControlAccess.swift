@@ -62,11 +62,14 @@ struct ControlAccess: Sendable {
   }
 
   /// The whole body of a request, within the limits of the interface. What allows the request is
-  /// asked for again when it has come.
+  /// asked for again when it has come. The body counts as memory of the key until the request was
+  /// answered.
   ///
   /// - Throws: as ``Grant/demand()``, and as `Request.wholeBody`.
-  func body(of request: Request, under grant: Grant, limit: Int? = nil) async throws -> [UInt8] {
-    let body = try await body(of: request, by: grant.keyID, limit: limit)
+  func body(
+    of request: Request, _ context: ControlContext, under grant: Grant, limit: Int? = nil
+  ) async throws -> [UInt8] {
+    let body = try await body(of: request, by: grant.keyID, limit: limit, until: context.memory)
     try await grant.demand()
     return body
   }
@@ -76,8 +79,11 @@ struct ControlAccess: Sendable {
   /// - Parameters:
   ///   - key: whose share of the memory it takes; nil: the share of all who show no key.
   ///   - limit: of bytes; nil: as many as any request may have.
-  func body(of request: Request, by key: String?, limit: Int? = nil) async throws -> [UInt8] {
+  ///   - memory: see `Request.wholeBody`.
+  func body(
+    of request: Request, by key: String?, limit: Int? = nil, until memory: RequestMemory? = nil
+  ) async throws -> [UInt8] {
     try await request.wholeBody(
-      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: key ?? "")
+      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: key ?? "", until: memory)
   }
 }

@@ -13,6 +13,7 @@ struct ControlContext: RequestContext {
   var caller: Caller?
   /// Of an action that the log gets.
   var trail: TrailNote?
+  let memory = RequestMemory()
 
   init(source: ApplicationRequestContextSource) {
     channel = source.channel

@@ -80,6 +80,9 @@ struct KeyShareCheck: RouterMiddleware {
     var context = context
     context.caller = caller
     var response = try await next(request, context)
+    if request.method == .get, let count = response.body.contentLength, count > BodyMemory.smallByteCount {
+      response = response.holding(try context.answerRoom(count))
+    }
     // A stream lasts as long as it is written.
     if response.body.contentLength == nil {
       response.body = ResponseBody { [body = response.body] writer in

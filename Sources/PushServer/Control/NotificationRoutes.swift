@@ -23,7 +23,7 @@ struct NotificationRoutes: Sendable {
     let (app, grant) = try await access.grant(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json])
-    let bytes = try await access.body(of: request, under: grant)
+    let bytes = try await access.body(of: request, context, under: grant)
     let body = try await Self.read(bytes, key: grant.keyID)
     let room = try intake.reserve(bytes.count, app)
     let token: Carillon.DeviceToken
@@ -72,7 +72,7 @@ struct NotificationRoutes: Sendable {
     let (app, grant) = try await access.grant(request, context, .send)
     try intake.demandRoom(app)
     try request.bodyType([.json, .lines])
-    let bytes = try await access.body(of: request, under: grant)
+    let bytes = try await access.body(of: request, context, under: grant)
     var body = try await BatchRequest.read(bytes, app: app, key: grant.keyID)
     guard !body.notifications.isEmpty || !body.devices.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")

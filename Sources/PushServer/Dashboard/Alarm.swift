@@ -136,7 +136,7 @@ struct AlarmRules: Sendable {
     let count = status.pendingCount
     guard count > 0 else { return "" }
     let notifications = count == 1 ? "1 notification waits" : "\(NumberText.grouped(count)) notifications wait"
-    return "\(notifications), the oldest for \(AgeText.text(status.queue.oldestAge)). "
+    return "\(notifications), the oldest for \(AgeText.text(status.oldestAge)). "
   }
 }
 

@@ -65,7 +65,7 @@ extension Dashboard {
       <dt>Rate</dt><dd>\(RateText.text(statistics.rate(app.id))) over the last minute</dd>
       <dt>Pending</dt><dd>\(NumberText.grouped(status.pendingCount)) without an outcome</dd>
       <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(ByteText.text(queue.byteCount))</dd>
-      <dt>Oldest</dt><dd>\(AgeText.text(queue.oldestAge))</dd>
+      <dt>Oldest</dt><dd>\(AgeText.text(status.oldestAge))</dd>
       <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
       </dl>
       </section>

@@ -8,24 +8,26 @@ extension Dashboard {
   func campaign(_ id: String, of app: String, _ viewer: Page.Viewer) async throws -> Page {
     let record = try await visibleCampaign(id, of: app, viewer)
     let report = try await reports.report(record)
+    guard let content = try await store.plan(of: record.id) else { throw Problem.notFound }
+    let plan = try CampaignPlan(parsing: content[...])
     return Page(
-      title: report.plan.name, viewer: viewer,
+      title: record.summary.name, viewer: viewer,
       body: """
         <div id="head" data-live class="head">
-        <h1>\(report.plan.name) \(badge(record))</h1>
+        <h1>\(record.summary.name) \(badge(report))</h1>
         \(HTML.when(viewer.may(.campaigns), actions(record, viewer)))
         </div>
-        \(why(record))
+        \(why(report.record))
         <div class="columns">
         \(facts(report))
         \(sum(report.account))
         </div>
-        \(plan(report))
+        \(self.plan(plan, record))
         """, refresh: record.status.isOver && record.endedAt != nil ? nil : 10)
   }
 
   /// Why it does not send, or has not ended well.
-  private func why(_ record: StoredCampaign) -> HTML {
+  private func why(_ record: CampaignHead) -> HTML {
     guard !record.reason.isEmpty else { return "<div id=\"why\" data-live></div>" }
     return """
       <div id="why" data-live><ul class="alarms"><li class="\(record.status == .failed ? "critical" : "warning")">
@@ -33,7 +35,7 @@ extension Dashboard {
       """
   }
 
-  private func actions(_ record: StoredCampaign, _ viewer: Page.Viewer) -> HTML {
+  private func actions(_ record: CampaignHead, _ viewer: Page.Viewer) -> HTML {
     let state = record.status
     func form(_ action: String, _ button: HTML) -> HTML {
       guard let event = Self.event(action, record), case .to = state.after(event) else { return .empty }
@@ -57,7 +59,7 @@ extension Dashboard {
     "<details><summary>\(title)</summary><div class=\"asked\"><span>\(consequence)</span> \(form)</div></details>"
   }
 
-  private static func event(_ action: String, _ record: StoredCampaign) -> CampaignEvent? {
+  private static func event(_ action: String, _ record: CampaignHead) -> CampaignEvent? {
     switch action {
     case "pause": .paused
     case "resume": record.isDoubtful ? .decided : .resumed(isBegun: record.startedAt != nil)
@@ -73,11 +75,11 @@ extension Dashboard {
       <section id="facts" data-live class="card"><h2>Now</h2>
       <dl>
       <dt>App</dt><dd><a href="/apps/\(record.app.asPathSegment)">\(record.app)</a></dd>
-      <dt>Progress</dt><dd>\(record.startedAt == nil ? "not begun" : progress(report))</dd>
+      <dt>Progress</dt><dd>\(progress(report))</dd>
       \(HTML.when(report.partCount > 1, parts))
       \(report.nextPartAt.map { "<dt>Next part</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
       <dt>Made</dt><dd>\(time(record.createdAt))</dd>
-      \(record.startedAt == nil ? begins(report.plan) : HTML.empty)
+      \(begins(report))
       \(record.startedAt.map { "<dt>Began</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
       \(record.endedAt.map { "<dt>Ended</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
       <dt>Id</dt><dd><code>\(record.id.text)</code></dd>
@@ -86,8 +88,14 @@ extension Dashboard {
       """
   }
 
-  private func begins(_ plan: CampaignPlan) -> HTML {
-    plan.beginsAt.map { "<dt>Begins</dt><dd>\(time($0))</dd>" } ?? HTML.empty
+  /// A local send has a first and a last start, also once it has begun.
+  private func begins(_ report: CampaignReport) -> HTML {
+    guard let times = report.beginning else { return .empty }
+    if report.record.summary.lastBeginsAt != nil {
+      return
+        "<dt>First start</dt><dd>\(time(times.lowerBound))</dd><dt>Last start</dt><dd>\(time(times.upperBound))</dd>"
+    }
+    return report.record.startedAt == nil ? "<dt>Begins</dt><dd>\(time(times.lowerBound))</dd>" : .empty
   }
 
   /// Every notification is in exactly one line of the sum.
@@ -124,10 +132,9 @@ extension Dashboard {
 
   // MARK: What it is
 
-  private func plan(_ report: CampaignReport) -> HTML {
-    let plan = report.plan
-    let isIncomplete = plan.source == .upload && !report.record.upload.isComplete
-    let lines = NumberText.grouped(Int(report.record.upload.lineCount))
+  private func plan(_ plan: CampaignPlan, _ record: CampaignHead) -> HTML {
+    let isIncomplete = plan.source == .upload && !record.upload.isComplete
+    let lines = NumberText.grouped(Int(record.upload.lineCount))
     var facts: [(String, String)] = [
       (
         "Audience",
@@ -167,9 +174,9 @@ extension Dashboard {
 
   // MARK: Buttons
 
-  private func visibleCampaign(_ id: String, of app: String, _ viewer: Page.Viewer) async throws -> StoredCampaign {
+  private func visibleCampaign(_ id: String, of app: String, _ viewer: Page.Viewer) async throws -> CampaignHead {
     _ = try visibleApp(app, viewer)
-    guard let id = StoredUUID(id), let record = try await store.campaign(id), record.app == app else {
+    guard let id = StoredUUID(id), let record = try await store.campaignHead(id), record.app == app else {
       throw Problem.notFound
     }
     return record
@@ -182,7 +189,7 @@ extension Dashboard {
     if action == "resume" {
       _ = try await reports.forgotten.resume(record.id)
     } else {
-      try await reports.controller.change(record.id, { Self.event(action, $0) ?? .cancelled })
+      try await reports.controller.change(record.id, { Self.event(action, $0.head) ?? .cancelled })
     }
     return Page.redirect(path(record).text)
   }

@@ -9,9 +9,10 @@ extension Dashboard {
   private static let underWayLimit = 5
 
   func campaigns(_ viewer: Page.Viewer) async throws -> Page {
-    var found = try await latest(viewer)
+    var found = try await store.latestCampaigns(of: viewer.caller.reach, limit: Self.listLimit)
     let known = Set(found.map(\.id))
-    found += try await store.openCampaigns().filter { viewer.caller.sees(app: $0.app) && !known.contains($0.id) }
+    found += try await store.openCampaigns(of: viewer.caller.reach, in: nil, limit: Self.listLimit)
+      .filter { !known.contains($0.id) }
     // Running campaigns first, then the newest.
     found.sort { first, second in
       let (isOpen, isOther) = (!first.status.isOver, !second.status.isOver)
@@ -32,32 +33,23 @@ extension Dashboard {
     <p class="card empty">There is no campaign yet. <code>carillon campaign create</code> makes one.</p>
     """
 
-  private func latest(_ viewer: Page.Viewer) async throws -> [StoredCampaign] {
-    if viewer.caller.seesAllApps { return try await store.latestCampaigns(limit: Self.listLimit) }
-    var found: [StoredCampaign] = []
-    for app in access.deployment.apps where viewer.caller.sees(app: app.id) {
-      found += try await store.campaigns(app: app.id, before: nil, limit: Self.listLimit)
-    }
-    return found
-  }
-
   /// Campaigns that send, or should: for the overview. Empty if there are none.
   func campaignsUnderWay(_ viewer: Page.Viewer) async throws -> HTML {
-    let found = try await store.openCampaigns().filter {
-      viewer.caller.sees(app: $0.app) && [.running, .held, .paused].contains($0.status)
-    }
+    let states = [CampaignState.running, .held, .paused].map(\.rawValue)
+    let reach = viewer.caller.reach
+    let found = try await store.openCampaigns(of: reach, in: states, limit: Self.underWayLimit)
     guard !found.isEmpty else { return .empty }
-    let rest = found.count - Self.underWayLimit
+    let rest = try await store.openCampaignCount(of: reach, in: states) - found.count
     return """
       <section id="campaigns" data-live>
       <h2>Campaigns under way</h2>
-      \(Self.table(try await rows(found.suffix(Self.underWayLimit).reversed())))
+      \(Self.table(try await rows(found)))
       \(HTML.when(rest > 0, "<p class=\"hint\"><a href=\"/campaigns\">\(rest) more</a></p>"))
       </section>
       """
   }
 
-  private func rows(_ records: some Sequence<StoredCampaign>) async throws -> [HTML] {
+  private func rows(_ records: some Sequence<CampaignHead>) async throws -> [HTML] {
     var rows: [HTML] = []
     for record in records { rows.append(row(try await reports.report(record))) }
     return rows
@@ -75,10 +67,10 @@ extension Dashboard {
     let (record, account) = (report.record, report.account)
     return """
       <tr\(HTML.when(record.status.isOver, " class=\"over\""))>
-      <th scope="row"><a href="\(path(record))">\(report.plan.name)</a>
+      <th scope="row"><a href="\(path(record))">\(record.summary.name)</a>
       \(HTML.when(!record.reason.isEmpty, "<p class=\"hint\">\(record.reason.asSentence)</p>"))</th>
       <td data-label="App">\(record.app)</td>
-      <td data-label="State">\(badge(record))</td>
+      <td data-label="State">\(badge(report))</td>
       <td data-label="Progress" class="progress">\(progress(report))</td>
       <td data-label="Submitted" class="number">\(NumberText.grouped(account.submitted))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
@@ -92,66 +84,36 @@ extension Dashboard {
 
   /// The progress, with an estimate of the time left from the pace of the last minute.
   func progress(_ report: CampaignReport) -> HTML {
-    if case .scheduled = report.record.status, let next = report.plan.beginsAt {
-      return "<span>begins <span class=\"whole\">\(time(next))</span></span>"
+    if case .scheduled = report.record.status, let times = report.beginning {
+      let last: HTML =
+        times.lowerBound == times.upperBound ? .empty : " to <span class=\"whole\">\(time(times.upperBound))</span>"
+      return "<span>begins <span class=\"whole\">\(time(times.lowerBound))</span>\(last)</span>"
     }
-    guard let share = report.share else { return "<span class=\"empty\">not begun</span>" }
+    guard let share = report.share else {
+      return report.record.startedAt == nil
+        ? "<span class=\"empty\">not begun</span>" : "<span class=\"empty\">its audience is being counted</span>"
+    }
     let percent = NumberText.percent(share)
-    guard !report.record.status.isOver else { return "<span>\(percent)</span>" }
+    let total = report.total.map { " of \(NumberText.grouped($0))" } ?? ""
+    guard !report.record.status.isOver else { return "<span>\(percent)\(total)</span>" }
     let now = StoreInstant.now
-    let left = report.secondsLeft(pace: statistics.pace(report.record.id)).map { seconds -> HTML in
+    let left = report.secondsLeft.map { seconds -> HTML in
       let end = StoreInstant(milliseconds: now.milliseconds + Int64(seconds * 1000))
       return ", <span data-left>\(AgeText.text(.seconds(Int64(seconds.rounded(.up))))) left</span> (\(clock(end, now)))"
     }
     return """
       <progress max="100" value="\(Int(share * 100))" aria-label="Progress"></progress>
-      <span>\(percent)\(left ?? HTML.empty)</span>
+      <span>\(percent)\(total)\(left ?? HTML.empty)</span>
       """
   }
 
-  func badge(_ record: StoredCampaign) -> HTML {
-    "<span class=\"badge \(record.state)\">\(record.state)</span>"
+  /// The state. A running campaign that waits for its gateway or its app is not shown as running.
+  func badge(_ report: CampaignReport) -> HTML {
+    let word = report.isWaiting ? "waiting" : report.record.state
+    return "<span class=\"badge \(word)\">\(word)</span>"
   }
 
-  func path(_ record: StoredCampaign) -> HTML {
+  func path(_ record: CampaignHead) -> HTML {
     "/apps/\(record.app.asPathSegment)/campaigns/\(record.id.text)"
   }
-}
-
-extension CampaignPlan {
-  /// Nil: when it is started, or at a local time.
-  var beginsAt: StoreInstant? {
-    if case .at(let instant) = start { instant } else { nil }
-  }
-}
-
-extension CampaignReport {
-  /// How much of the whole is done: what was read, as far as it has its outcome.
-  var share: Double? { (fraction ?? endedFraction).map { Self.share($0, account) } }
-
-  /// The part that was read of a campaign that ended early, by its lines.
-  private var endedFraction: Double? {
-    guard record.status.isOver, plan.source == .upload, record.upload.lineCount > 0 else { return nil }
-    return min(1, Double(account.submitted) / Double(record.upload.lineCount))
-  }
-
-  /// - Parameter fraction: of the audience that was read.
-  static func share(_ fraction: Double, _ account: CampaignAccount) -> Double {
-    guard account.submitted > 0 else { return fraction }
-    return fraction * Double(account.submitted - account.inFlight) / Double(account.submitted)
-  }
-
-  /// Nil: unknown, or it does not send.
-  ///
-  /// - Parameter pace: the share that is done in a second; 0: not known.
-  func secondsLeft(pace: Double) -> Double? {
-    guard record.status == .running, partCount <= 1, nextPartAt == nil, let share, share < 1, pace > 0 else {
-      return nil
-    }
-    let seconds = (1 - share) / pace
-    return seconds < Self.longestTimeLeft ? seconds : nil
-  }
-
-  /// Estimates above a year are not shown.
-  private static let longestTimeLeft = 365.0 * 86_400
 }

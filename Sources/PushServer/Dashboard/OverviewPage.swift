@@ -103,7 +103,7 @@ extension Dashboard {
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.settled - account.accepted))</td>
       <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>
-      <td data-label="Oldest" class="number">\(AgeText.text(status.queue.oldestAge))</td>
+      <td data-label="Oldest" class="number">\(AgeText.text(status.oldestAge))</td>
       <td data-label="Connections" class="number">\(status.connections.open)</td>
       <td data-label="Credential" class="time">\(CredentialText.text(status))</td>
       </tr>

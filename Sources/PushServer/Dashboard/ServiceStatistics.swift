@@ -9,7 +9,7 @@ internal import Synchronization
 /// API.
 final class ServiceStatistics: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
-  /// The pace of each campaign: its done share in billionths.
+  /// The pace of each campaign that sends.
   private let paces = Mutex<[StoredUUID: RateWindow]>([:])
   private let journalDirectory: String
   private let storePath: String
@@ -22,19 +22,19 @@ final class ServiceStatistics: Sendable {
   /// Notifications of an app that got their outcome, per second, over the last minute.
   func rate(_ app: String) -> Double { rates.withLock { $0[app]?.perSecond ?? 0 } }
 
-  /// How much of a campaign is done in a second, as a share of the whole, over the last minute; 0
-  /// while it is not known.
-  func pace(_ campaign: StoredUUID) -> Double { (paces.withLock { $0[campaign]?.perSecond ?? 0 }) / Self.billion }
+  /// Notifications of a campaign that get their outcome in a second, over the last minute; 0 while
+  /// that is not known, and when none got it lately.
+  func pace(_ campaign: StoredUUID) -> Double {
+    paces.withLock { paces in paces[campaign].flatMap { $0.stands ? nil : $0.perSecond } ?? 0 }
+  }
 
-  private static let billion = 1e9
-
-  /// - Parameter shares: of the campaigns that send at present.
-  func sample(_ shares: [(campaign: StoredUUID, share: Double)], now: ContinuousClock.Instant) {
+  /// - Parameter counts: of the campaigns that send at present: notifications with an outcome.
+  func sample(_ counts: [(campaign: StoredUUID, settled: Int)], now: ContinuousClock.Instant) {
     paces.withLock { paces in
       var kept: [StoredUUID: RateWindow] = [:]
-      for (campaign, share) in shares {
+      for (campaign, settled) in counts {
         var window = paces[campaign] ?? RateWindow()
-        window.add(Int(share * Self.billion), now: now)
+        window.add(settled, now: now)
         kept[campaign] = window
       }
       paces = kept
@@ -87,6 +87,14 @@ struct RateWindow: Sendable {
     if samples.count > Self.sampleCount { samples.removeFirst() }
   }
 
+  /// Nothing was added within the last two intervals.
+  var stands: Bool {
+    guard let last = samples.last, samples.count > Self.lately else { return false }
+    return samples[samples.count - 1 - Self.lately].total >= last.total
+  }
+
+  private static let lately = 2
+
   var perSecond: Double {
     guard let first = samples.first, let last = samples.last, last.at > first.at else { return 0 }
     return Double(max(0, last.total - first.total)) / ((last.at - first.at) / .seconds(1))
@@ -103,21 +111,15 @@ struct RateSampling: Service {
     await cancelWhenGracefulShutdown {
       repeat {
         statistics.sample(deployment, now: .now)
-        statistics.sample(controller.shares, now: .now)
+        statistics.sample(controller.settledCounts, now: .now)
       } while (try? await Task.sleep(for: RateWindow.interval)) != nil
     }
   }
 }
 
 extension CampaignController {
-  /// The share that is done of each campaign that sends at present. Of a campaign in several parts
-  /// it is not known: the parts send at different times.
-  fileprivate var shares: [(campaign: StoredUUID, share: Double)] {
-    all.compactMap { live in
-      guard let campaign = live.campaign(part: 0), !campaign.isPaused, let fraction = campaign.fractionRead else {
-        return nil
-      }
-      return (live.id, CampaignReport.share(fraction, campaign.accountSoFar))
-    }
+  /// Of each campaign that sends at present, how many notifications have their outcome.
+  fileprivate var settledCounts: [(campaign: StoredUUID, settled: Int)] {
+    all.compactMap { live in live.settledCount.map { (live.id, $0) } }
   }
 }

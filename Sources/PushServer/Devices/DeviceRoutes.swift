@@ -14,14 +14,16 @@ struct DeviceRoutes: Sendable {
     app.get("devices/{token}", use: getDevice)
     app.delete("devices/{token}", use: deleteDevice)
     app.get("devices", use: getDevices)
-    app.post("devices:import", use: postImport)
+    app.post("devices:import") { request, context in
+      try await withParsingPool { try await postImport(request, context) }
+    }
   }
 
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .devices)
     let token = try Carillon.DeviceToken(registered: context.parameters.get("token") ?? "", pointer: nil)
     try request.bodyType([.json])
-    let body = try await access.body(of: request, under: grant, limit: DeviceImport.lineLimit)
+    let body = try await access.body(of: request, context, under: grant, limit: DeviceImport.lineLimit)
     let result = try await store.register(
       try DeviceRequest.registration(body[...], token: token, now: .now), app: app.id)
     guard let device = try await store.device(token: token.bytes, app: app.id) else {
@@ -100,14 +102,16 @@ struct DeviceRoutes: Sendable {
           try await grant.demand()
           var rest = Array(part.readableBytesView)[...]
           while !rest.isEmpty {
-            rest = try devices.take(rest)
-            if devices.isBlockFull || devices.isBlockDue { try await store(&devices, app, &writing) }
+            let slice = rest.prefix(Self.turnByteCount)
+            let left = try await ParsingPool.shared.turn(of: grant.keyID) { try devices.take(slice) }
+            rest = rest[(slice.endIndex - left.count)...]
+            if devices.isBlockFull || devices.isBlockDue { try await store(&devices, app, grant.keyID, &writing) }
           }
         }
         try devices.finish()
         guard !devices.isEmpty else { throw Problem.malformed("The body has no device.") }
         try await grant.demand()
-        try await store(&devices, app, &writing)
+        try await store(&devices, app, grant.keyID, &writing)
         try await isStored(&devices, &writing)
         return (devices, nil)
       } catch {
@@ -118,17 +122,20 @@ struct DeviceRoutes: Sendable {
     }
   }
 
+  /// Bytes that are read in one turn: some milliseconds.
+  private static let turnByteCount = 16 << 10
+
   private struct StoredBlock {
     var counts = DeviceImport.StoredCounts()
     var error: (any Error)?
   }
 
   private func store(
-    _ devices: inout DeviceImport, _ app: String, _ writing: inout TaskGroup<StoredBlock>
+    _ devices: inout DeviceImport, _ app: String, _ key: String, _ writing: inout TaskGroup<StoredBlock>
   ) async throws {
     try await isStored(&devices, &writing)
     let block = devices.takeBlock()
-    writing.addTask { await store(block, app) }
+    writing.addTask { await store(block, app, key) }
   }
 
   private func isStored(_ devices: inout DeviceImport, _ writing: inout TaskGroup<StoredBlock>) async throws {
@@ -138,9 +145,9 @@ struct DeviceRoutes: Sendable {
   }
 
   /// In portions, between which others write.
-  private func store(_ block: DeviceBlock, _ app: String) async -> StoredBlock {
+  private func store(_ block: DeviceBlock, _ app: String, _ key: String) async -> StoredBlock {
     var (block, stored) = (block, StoredBlock())
-    block.prepare(now: .now)
+    await ParsingPool.shared.turn(of: key) { block.prepare(now: .now) }
     do throws(StoreError) {
       for start in stride(from: 0, to: block.devices.count, by: DeviceBlock.portionLimit) {
         let end = min(start + DeviceBlock.portionLimit, block.devices.count)

@@ -55,7 +55,7 @@ struct Idempotency: RouterMiddleware {
     context.caller = caller
     // Before the body: one that the caller may not send takes no memory.
     let limit = try await bodyLimit(request, context)
-    let body = try await access.body(of: request, by: caller.keyID, limit: limit)
+    let body = try await access.body(of: request, by: caller.keyID, limit: limit, until: context.memory)
     // The request's own handler asks what its key allows now.
     caller = try await access.keys.current(caller.keyID)
     context.caller = caller

@@ -184,7 +184,8 @@ package final class Daemon: Sendable {
       journalFailure: { [deployment] in deployment.journalFailure })
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
-      reports: CampaignReports(controller: campaigns.controller, deployment: deployment), bridge: bridge,
+      reports: CampaignReports(
+        controller: campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(

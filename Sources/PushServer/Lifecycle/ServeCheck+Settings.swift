@@ -60,6 +60,9 @@ extension AppSettings {
     if let audienceByteCount {
       sentences.append("the audiences of its campaigns have at most \(Quantity.describe(byteCount: audienceByteCount))")
     }
+    if openCampaignCount != AppSettings(id: id, credential: credential).openCampaignCount {
+      sentences.append("at most \(NumberText.grouped(openCampaignCount)) of its campaigns may be unfinished")
+    }
     if transport == .binary {
       switch feedbackInterval {
       case .zero?: sentences.append("its feedback service is never read")

@@ -8,6 +8,7 @@ extension AppSettings {
     (known.rateLimit, known.weight, known.patience) = (rateLimit, weight, patience)
     (known.queueByteCount, known.bridgeClients) = (queueByteCount, bridgeClients)
     (known.timeZone, known.quietHours, known.audienceByteCount) = (timeZone, quietHours, audienceByteCount)
+    known.openCampaignCount = openCampaignCount
     (known.feedbackInterval, known.feedbackService) = (feedbackInterval, feedbackService)
     return known
   }

@@ -1,16 +1,30 @@
 /// The campaigns of the service. Their audiences and lists are files; their notifications are in
 /// the journal.
 package protocol CampaignRecords: Sendable {
-  func add(_ campaign: StoredCampaign) async throws(StoreError)
+  /// Adds a campaign, unless its app has so many that have not ended.
+  ///
+  /// - Returns: false if it has.
+  func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool
+  /// A campaign with its plan.
   func campaign(_ id: StoredUUID) async throws(StoreError) -> StoredCampaign?
+  /// A campaign without its plan.
+  func campaignHead(_ id: StoredUUID) async throws(StoreError) -> CampaignHead?
+  /// The plan of a campaign alone.
+  func plan(of id: StoredUUID) async throws(StoreError) -> [UInt8]?
   /// An app's campaigns, newest first.
   ///
   /// - Parameter cursor: those older than this one; nil: from the newest on.
-  func campaigns(app: String, before cursor: StoredUUID?, limit: Int) async throws(StoreError) -> [StoredCampaign]
-  /// The newest of all apps.
-  func latestCampaigns(limit: Int) async throws(StoreError) -> [StoredCampaign]
-  /// Those of all apps that have not ended.
-  func openCampaigns() async throws(StoreError) -> [StoredCampaign]
+  func campaigns(app: String, before cursor: StoredUUID?, limit: Int) async throws(StoreError) -> [CampaignHead]
+  /// The newest of some apps.
+  func latestCampaigns(of apps: AppReach, limit: Int) async throws(StoreError) -> [CampaignHead]
+  /// Those of some apps that have not ended, the newest first.
+  ///
+  /// - Parameters:
+  ///   - states: nil: any.
+  ///   - limit: nil: all of them.
+  func openCampaigns(of apps: AppReach, in states: [String]?, limit: Int?) async throws(StoreError) -> [CampaignHead]
+  /// How many there are of these.
+  func openCampaignCount(of apps: AppReach, in states: [String]) async throws(StoreError) -> Int
   /// Replaces what can change of a campaign: everything but its id, app and time of creation.
   ///
   /// - Parameter version: the one that was read. The campaign gets the next one.
@@ -22,8 +36,10 @@ package protocol CampaignRecords: Sendable {
   func begin(part number: Int, of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError)
   /// Parts are to begin as if they never had.
   func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError)
-  /// In order.
+  /// In order, with whom they are for.
   func parts(of campaign: StoredUUID) async throws(StoreError) -> [StoredCampaignPart]
+  /// How far the parts are, in order.
+  func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress]
   /// Writes final accounts. Returns when they are durable; may be called on a thread that others
   /// wait for, so it does nothing else.
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
@@ -40,15 +56,15 @@ package protocol CampaignRecords: Sendable {
   func audienceByteCount(app: String, besides other: StoredUUID) async throws(StoreError) -> Int64
 }
 
-/// A campaign as it is kept.
-package struct StoredCampaign: Hashable, Sendable {
+/// A campaign without its plan: what lists, streams of events and pages show of it.
+package struct CampaignHead: Hashable, Sendable {
   package let id: StoredUUID
   package let app: String
   package var state: String
   /// Grows with every change, from 1.
   package var version: Int64 = 1
-  /// What was asked for, as JSON.
-  package var content: [UInt8]
+  /// What its plan says, as far as it is shown without it.
+  package var summary = CampaignSummary()
   /// Why it is in its state, if there is something to say.
   package var reason = ""
   /// An operator must say whether it continues.
@@ -62,14 +78,46 @@ package struct StoredCampaign: Hashable, Sendable {
   package var endedAt: StoreInstant?
   /// The last device of the audience, if that consists of devices.
   package var lastKey: Int64?
+  /// How many devices or rows it is for; nil: not counted.
+  package var audienceCount: Int64?
+  /// The size of the plan; 0: of a campaign that is not stored yet.
+  package internal(set) var planByteCount = 0
+}
+
+/// What a campaign's plan says, for lists. The plan alone decides what is sent.
+package struct CampaignSummary: Hashable, Sendable {
+  package var name = ""
+  /// Its audience are stored devices.
+  package var isForDevices = false
+  package var isDryRun = false
+  /// When it begins by itself; of a local send, in the first time zone of the world.
+  package var beginsAt: StoreInstant?
+  /// Of a local send: when it begins in the last time zone of the world.
+  package var lastBeginsAt: StoreInstant?
+
+  package init() {}
+}
+
+/// A campaign as it is kept.
+@dynamicMemberLookup
+package struct StoredCampaign: Hashable, Sendable {
+  package var head: CampaignHead
+  /// The plan: what was asked for, as JSON.
+  package var content: [UInt8]
 
   package init(id: StoredUUID, app: String, state: String, content: [UInt8], createdAt: StoreInstant) {
-    self.id = id
-    self.app = app
-    self.state = state
+    head = CampaignHead(
+      id: id, app: app, state: state, createdAt: createdAt, changedAt: createdAt, planByteCount: content.count)
     self.content = content
-    self.createdAt = createdAt
-    changedAt = createdAt
+  }
+
+  init(head: CampaignHead, content: [UInt8]) { (self.head, self.content) = (head, content) }
+
+  package subscript<Value>(dynamicMember path: KeyPath<CampaignHead, Value>) -> Value { head[keyPath: path] }
+
+  package subscript<Value>(dynamicMember path: WritableKeyPath<CampaignHead, Value>) -> Value {
+    get { head[keyPath: path] }
+    set { head[keyPath: path] = newValue }
   }
 }
 
@@ -103,6 +151,16 @@ package struct StoredCampaignPart: Hashable, Sendable {
     self.dueAt = dueAt
     self.content = content
   }
+}
+
+/// How far a part is, without whom it is for.
+package struct CampaignPartProgress: Hashable, Sendable {
+  package let number: Int
+  package let dueAt: StoreInstant
+  package var begunAt: StoreInstant?
+  /// Its final account, as JSON; nil before it has ended.
+  package var account: [UInt8]?
+  package var endedAt: StoreInstant?
 }
 
 /// The final account of a part.

@@ -2,143 +2,155 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
-  package func add(_ campaign: StoredCampaign) async throws(StoreError) {
-    try await write { database in
+  /// The columns of a head, in this order. None of them can be large.
+  private static let headColumns = """
+    high, low, app, state, version, name, isForDevices, isDryRun, beginsAt, lastBeginsAt, reason, isDoubtful,
+    lineCount, byteCount, isComplete, format, createdAt, changedAt, startedAt, endedAt, lastKey, audienceCount,
+    planByteCount
+    """
+
+  package func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool {
+    let head = campaign.head
+    return try await write { database in
+      let count = try Int.fetchOne(
+        database, sql: "SELECT count(*) FROM campaigns WHERE app = ? AND endedAt IS NULL", arguments: [head.app])
+      guard count ?? 0 < openLimit else { return false }
       try database.execute(
         sql: """
-          INSERT INTO campaigns (high, low, app, state, version, content, reason, lineCount, byteCount, isComplete,
-            format, createdAt, startedAt, endedAt, lastKey, isDoubtful, changedAt)
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          INSERT INTO campaigns (\(Self.headColumns))
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
           """,
         arguments: [
-          campaign.id.high.stored, campaign.id.low.stored, campaign.app, campaign.state, campaign.version,
-          Data(campaign.content), campaign.reason, campaign.upload.lineCount, campaign.upload.byteCount,
-          campaign.upload.isComplete ? 1 : 0, campaign.upload.format, campaign.createdAt.milliseconds,
-          campaign.startedAt?.milliseconds, campaign.endedAt?.milliseconds, campaign.lastKey,
-          campaign.isDoubtful ? 1 : 0, campaign.changedAt.milliseconds,
+          head.id.high.stored, head.id.low.stored, head.app, head.state, head.version, head.summary.name,
+          head.summary.isForDevices ? 1 : 0, head.summary.isDryRun ? 1 : 0, head.summary.beginsAt?.milliseconds,
+          head.summary.lastBeginsAt?.milliseconds, head.reason, head.isDoubtful ? 1 : 0, head.upload.lineCount,
+          head.upload.byteCount, head.upload.isComplete ? 1 : 0, head.upload.format, head.createdAt.milliseconds,
+          head.changedAt.milliseconds, head.startedAt?.milliseconds, head.endedAt?.milliseconds, head.lastKey,
+          head.audienceCount, campaign.content.count,
         ])
+      try database.execute(
+        sql: "INSERT INTO campaignPlans (high, low, content) VALUES (?, ?, ?)",
+        arguments: [head.id.high.stored, head.id.low.stored, Data(campaign.content)])
+      return true
     }
   }
 
   package func campaign(_ id: StoredUUID) async throws(StoreError) -> StoredCampaign? {
     try await read { database in
-      try Row.fetchOne(
-        database, sql: "SELECT * FROM campaigns WHERE high = ? AND low = ?", arguments: [id.high.stored, id.low.stored]
-      ).map(StoredCampaign.init)
+      guard let head = try Self.head(id, database), let content = try Self.plan(id, database) else { return nil }
+      return StoredCampaign(head: head, content: content)
     }
+  }
+
+  package func campaignHead(_ id: StoredUUID) async throws(StoreError) -> CampaignHead? {
+    try await read { try Self.head(id, $0) }
+  }
+
+  package func plan(of id: StoredUUID) async throws(StoreError) -> [UInt8]? {
+    try await read { try Self.plan(id, $0) }
+  }
+
+  private static func head(_ id: StoredUUID, _ database: Database) throws -> CampaignHead? {
+    try Row.fetchOne(
+      database.cachedStatement(sql: "SELECT \(headColumns) FROM campaigns WHERE high = ? AND low = ?"),
+      arguments: [id.high.stored, id.low.stored]
+    ).map(CampaignHead.init)
+  }
+
+  private static func plan(_ id: StoredUUID, _ database: Database) throws -> [UInt8]? {
+    try Data.fetchOne(
+      database.cachedStatement(sql: "SELECT content FROM campaignPlans WHERE high = ? AND low = ?"),
+      arguments: [id.high.stored, id.low.stored]
+    ).map { Array($0) }
   }
 
   package func campaigns(
     app: String, before cursor: StoredUUID?, limit: Int
-  ) async throws(StoreError) -> [StoredCampaign] {
-    try await read { database in
-      try Row.fetchAll(
-        database,
-        sql: """
-          SELECT * FROM campaigns WHERE app = ? AND (high, low) < (?, ?) ORDER BY high DESC, low DESC LIMIT ?
-          """,
-        arguments: [app, cursor?.high.stored ?? .max, cursor?.low.stored ?? .max, limit]
-      ).map(StoredCampaign.init)
+  ) async throws(StoreError) -> [CampaignHead] {
+    try await heads(
+      where: "app = ? AND (high, low) < (?, ?)",
+      [app, cursor?.high.stored ?? .max, cursor?.low.stored ?? .max], limit: limit)
+  }
+
+  package func latestCampaigns(of apps: AppReach, limit: Int) async throws(StoreError) -> [CampaignHead] {
+    let (condition, arguments) = Self.condition(apps)
+    return try await heads(where: condition, arguments, limit: limit)
+  }
+
+  package func openCampaigns(
+    of apps: AppReach, in states: [String]?, limit: Int?
+  ) async throws(StoreError) -> [CampaignHead] {
+    let (condition, arguments) = Self.openCondition(apps, states)
+    return try await heads(where: condition, arguments, limit: limit ?? -1)
+  }
+
+  package func openCampaignCount(of apps: AppReach, in states: [String]) async throws(StoreError) -> Int {
+    let (condition, arguments) = Self.openCondition(apps, states)
+    return try await read { database in
+      try Int.fetchOne(database, sql: "SELECT count(*) FROM campaigns WHERE \(condition)", arguments: arguments) ?? 0
     }
   }
 
-  package func latestCampaigns(limit: Int) async throws(StoreError) -> [StoredCampaign] {
+  /// The newest first.
+  private func heads(
+    where condition: String, _ arguments: StatementArguments, limit: Int
+  ) async throws(StoreError) -> [CampaignHead] {
     try await read { database in
       try Row.fetchAll(
-        database, sql: "SELECT * FROM campaigns ORDER BY high DESC, low DESC LIMIT ?", arguments: [limit]
-      ).map(StoredCampaign.init)
+        database.cachedStatement(
+          sql: """
+            SELECT \(Self.headColumns) FROM campaigns WHERE \(condition) ORDER BY high DESC, low DESC LIMIT ?
+            """),
+        arguments: arguments + [limit]
+      ).map(CampaignHead.init)
     }
   }
 
-  package func openCampaigns() async throws(StoreError) -> [StoredCampaign] {
-    try await read { database in
-      try Row.fetchAll(database, sql: "SELECT * FROM campaigns WHERE endedAt IS NULL ORDER BY high, low")
-        .map(StoredCampaign.init)
+  private static func openCondition(_ apps: AppReach, _ states: [String]?) -> (String, StatementArguments) {
+    var (condition, arguments) = condition(apps)
+    condition += " AND endedAt IS NULL"
+    if let states {
+      condition += " AND state IN (SELECT value FROM json_each(?))"
+      arguments += [list(states)]
     }
+    return (condition, arguments)
+  }
+
+  private static func condition(_ apps: AppReach) -> (String, StatementArguments) {
+    switch apps {
+    case .all: ("TRUE", [])
+    case .only(let apps): ("app IN (SELECT value FROM json_each(?))", [list(apps.sorted())])
+    }
+  }
+
+  /// A list of any length as one argument.
+  private static func list(_ texts: [String]) -> String {
+    (try? JSONEncoder().encode(texts)).map { String(decoding: $0, as: UTF8.self) } ?? "[]"
   }
 
   package func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool {
-    try await write { database in
+    let head = campaign.head
+    return try await write { database in
       try database.execute(
         sql: """
-          UPDATE campaigns SET state = ?, version = ? + 1, content = ?, reason = ?, lineCount = ?, byteCount = ?,
-            isComplete = ?, format = ?, startedAt = ?, endedAt = ?, lastKey = ?, isDoubtful = ?, changedAt = ?
+          UPDATE campaigns SET state = ?, version = ? + 1, name = ?, isForDevices = ?, isDryRun = ?, beginsAt = ?,
+            lastBeginsAt = ?, reason = ?, lineCount = ?, byteCount = ?, isComplete = ?, format = ?, startedAt = ?,
+            endedAt = ?, lastKey = ?, isDoubtful = ?, changedAt = ?, audienceCount = ?, planByteCount = ?
           WHERE high = ? AND low = ? AND version = ?
           """,
         arguments: [
-          campaign.state, version, Data(campaign.content), campaign.reason, campaign.upload.lineCount,
-          campaign.upload.byteCount, campaign.upload.isComplete ? 1 : 0, campaign.upload.format,
-          campaign.startedAt?.milliseconds, campaign.endedAt?.milliseconds, campaign.lastKey,
-          campaign.isDoubtful ? 1 : 0, campaign.changedAt.milliseconds, campaign.id.high.stored,
-          campaign.id.low.stored, version,
+          head.state, version, head.summary.name, head.summary.isForDevices ? 1 : 0, head.summary.isDryRun ? 1 : 0,
+          head.summary.beginsAt?.milliseconds, head.summary.lastBeginsAt?.milliseconds, head.reason,
+          head.upload.lineCount, head.upload.byteCount, head.upload.isComplete ? 1 : 0, head.upload.format,
+          head.startedAt?.milliseconds, head.endedAt?.milliseconds, head.lastKey, head.isDoubtful ? 1 : 0,
+          head.changedAt.milliseconds, head.audienceCount, campaign.content.count, head.id.high.stored,
+          head.id.low.stored, version,
         ])
-      return database.changesCount == 1
-    }
-  }
-
-  package func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError) {
-    try await write { database in
-      let statement = try database.cachedStatement(
-        sql: """
-          INSERT INTO campaignParts (high, low, number, dueAt, content, account, endedAt)
-          VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-          """)
-      for part in parts {
-        try statement.execute(
-          arguments: [
-            campaign.high.stored, campaign.low.stored, part.number, part.dueAt.milliseconds, Data(part.content),
-            part.account.map { Data($0) }, part.endedAt?.milliseconds,
-          ])
-      }
-    }
-  }
-
-  package func parts(of campaign: StoredUUID) async throws(StoreError) -> [StoredCampaignPart] {
-    try await read { database in
-      try Row.fetchAll(
-        database, sql: "SELECT * FROM campaignParts WHERE high = ? AND low = ? ORDER BY number",
-        arguments: [campaign.high.stored, campaign.low.stored]
-      ).map(StoredCampaignPart.init)
-    }
-  }
-
-  package func begin(
-    part number: Int, of campaign: StoredUUID, at instant: StoreInstant
-  ) async throws(StoreError) {
-    try await write { database in
+      guard database.changesCount == 1 else { return false }
       try database.execute(
-        sql: "UPDATE campaignParts SET begunAt = coalesce(begunAt, ?) WHERE high = ? AND low = ? AND number = ?",
-        arguments: [instant.milliseconds, campaign.high.stored, campaign.low.stored, number])
-    }
-  }
-
-  package func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError) {
-    try await write { database in
-      for number in numbers {
-        try database.execute(
-          sql: """
-            UPDATE campaignParts SET begunAt = NULL WHERE high = ? AND low = ? AND number = ? AND endedAt IS NULL
-            """,
-          arguments: [campaign.high.stored, campaign.low.stored, number])
-      }
-    }
-  }
-
-  package func end(_ parts: [EndedCampaignPart]) throws(StoreError) {
-    do {
-      try pool.write { database in
-        let statement = try database.cachedStatement(
-          sql: "UPDATE campaignParts SET account = ?, endedAt = ? WHERE high = ? AND low = ? AND number = ?")
-        for part in parts {
-          try statement.execute(
-            arguments: [
-              Data(part.account), part.endedAt.milliseconds, part.campaign.high.stored, part.campaign.low.stored,
-              part.number,
-            ])
-        }
-      }
-    } catch {
-      throw StoreError(error, path: path)
+        sql: "UPDATE campaignPlans SET content = ?1 WHERE high = ?2 AND low = ?3 AND content IS NOT ?1",
+        arguments: [Data(campaign.content), head.id.high.stored, head.id.low.stored])
+      return true
     }
   }
 
@@ -186,15 +198,20 @@ extension StoredUUID {
   }
 }
 
-extension StoredCampaign {
+extension CampaignHead {
   fileprivate init(_ row: Row) {
     self.init(
-      id: StoredUUID(row), app: row["app"], state: row["state"], content: Array(row["content"] as Data),
-      createdAt: StoreInstant(milliseconds: row["createdAt"]))
+      id: StoredUUID(row), app: row["app"], state: row["state"],
+      createdAt: StoreInstant(milliseconds: row["createdAt"]),
+      changedAt: StoreInstant(milliseconds: row["changedAt"]))
     version = row["version"]
+    summary.name = row["name"]
+    summary.isForDevices = (row["isForDevices"] as Int64) != 0
+    summary.isDryRun = (row["isDryRun"] as Int64) != 0
+    summary.beginsAt = (row["beginsAt"] as Int64?).map(StoreInstant.init(milliseconds:))
+    summary.lastBeginsAt = (row["lastBeginsAt"] as Int64?).map(StoreInstant.init(milliseconds:))
     reason = row["reason"]
     isDoubtful = (row["isDoubtful"] as Int64) != 0
-    changedAt = StoreInstant(milliseconds: row["changedAt"])
     upload.lineCount = row["lineCount"]
     upload.byteCount = row["byteCount"]
     upload.isComplete = (row["isComplete"] as Int64) != 0
@@ -202,15 +219,7 @@ extension StoredCampaign {
     startedAt = (row["startedAt"] as Int64?).map(StoreInstant.init(milliseconds:))
     endedAt = (row["endedAt"] as Int64?).map(StoreInstant.init(milliseconds:))
     lastKey = row["lastKey"]
-  }
-}
-
-extension StoredCampaignPart {
-  fileprivate init(_ row: Row) {
-    self.init(
-      number: row["number"], dueAt: StoreInstant(milliseconds: row["dueAt"]), content: Array(row["content"] as Data))
-    begunAt = (row["begunAt"] as Int64?).map(StoreInstant.init(milliseconds:))
-    account = (row["account"] as Data?).map { Array($0) }
-    endedAt = (row["endedAt"] as Int64?).map(StoreInstant.init(milliseconds:))
+    audienceCount = row["audienceCount"]
+    planByteCount = row["planByteCount"]
   }
 }

@@ -21,7 +21,7 @@ struct CampaignChangeTests {
     var campaign = StoredCampaign(
       id: .make(), app: "news", state: state.rawValue, content: Array(content.utf8), createdAt: .now)
     campaign.reason = "as it was"
-    try await store.add(campaign)
+    #expect(try await store.add(campaign, openLimit: .max))
     return campaign
   }
 

@@ -81,8 +81,10 @@ struct AudienceUpload {
     case .csv: takeLines(bytes[...])
     case .ndjson: for byte in bytes { takeByte(byte) }
     }
-    if pending.count >= Self.blockByteCount { try flush() }
   }
+
+  /// Writes what was taken, once it is a block. ``take(_:)`` alone does not wait for the disk.
+  mutating func flushFullBlock() throws { if pending.count >= Self.blockByteCount { try flush() } }
 
   private mutating func begin(_ format: Format) {
     self.format = format

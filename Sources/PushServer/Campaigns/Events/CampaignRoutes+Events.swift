@@ -30,7 +30,7 @@ extension CampaignRoutes {
     return EventStream(isOpen: isOpen, channel: context.channel).response { elapsed in
       let caller: Caller
       do { caller = try await grant.demand() } catch is Problem { return nil }
-      return try await follower.text(now: elapsed) { caller.sees(app: $0) }
+      return try await follower.text(now: elapsed, reach: caller.reach)
     }
   }
 }
@@ -54,10 +54,10 @@ private final class CampaignFollower: Sendable {
 
   init(reports: CampaignReports) { self.reports = reports }
 
-  /// - Parameter sees: whether an app is one that the follower may see at present.
-  func text(now: Duration, sees: (String) -> Bool) async throws -> String {
+  /// - Parameter reach: the apps that the follower may see at present.
+  func text(now: Duration, reach: AppReach) async throws -> String {
     var text = ""
-    for app in reports.deployment.apps where sees(app.id) {
+    for app in reports.deployment.apps where reach.contains(app.id) {
       let (appState, reason) = app.state
       let view = AppView(state: appState, reason: reason)
       let isNew = state.withLock { state in
@@ -72,11 +72,11 @@ private final class CampaignFollower: Sendable {
       let isAlarming = [.suspended, .stopped].contains(view.state)
       text += EventStream.text(isAlarming ? "alarm" : "state", String(decoding: data.encoded, as: UTF8.self))
     }
-    let open = try await reports.controller.store.openCampaigns().filter { sees($0.app) }
+    let open = try await reports.controller.store.openCampaigns(of: reach, in: nil, limit: nil)
     let known = state.withLock { Set($0.logs.keys) }
     var records = open
     for id in known.subtracting(open.map(\.id)) {
-      if let record = try await reports.controller.store.campaign(id), sees(record.app) { records.append(record) }
+      if let record = try await reports.controller.store.campaignHead(id), reach.contains(record.app) { records.append(record) }
     }
     for record in records {
       let report = try await reports.report(record)

@@ -39,7 +39,7 @@ struct CampaignCleaning: Sendable {
   /// Files of campaigns that an earlier process had forgotten when it was killed.
   func removeOrphans() async throws(StoreError) {
     for name in (try? FileManager.default.contentsOfDirectory(atPath: spool.directory)) ?? [] {
-      guard let id = StoredUUID(name), try await controller.store.campaign(id) == nil else { continue }
+      guard let id = StoredUUID(name), try await controller.store.campaignHead(id) == nil else { continue }
       spool.remove(id)
     }
   }

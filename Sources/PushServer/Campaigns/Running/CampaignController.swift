@@ -32,7 +32,7 @@ final class CampaignController: Sendable {
   /// The campaign has ended.
   func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }
 
-  func wake(_ campaign: StoredCampaign) {
+  func wake(_ campaign: CampaignHead) {
     let live = live(campaign.id, app: campaign.app)
     live.signal.set()
     work.put(live)
@@ -71,7 +71,7 @@ final class CampaignController: Sendable {
       new.changedAt = .now
       guard try await store.update(new, from: old.version) else { continue }
       new.version = old.version + 1
-      if new.state != old.state || new.content != old.content { wake(new) }
+      if new.state != old.state || new.content != old.content { wake(new.head) }
       return new
     }
   }
@@ -101,6 +101,6 @@ final class CampaignController: Sendable {
   }
 }
 
-extension StoredCampaign {
+extension CampaignHead {
   var status: CampaignState { CampaignState(rawValue: state) ?? .failed }
 }

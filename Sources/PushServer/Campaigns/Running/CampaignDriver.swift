@@ -172,6 +172,12 @@ struct CampaignDriver: Sendable {
       try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
+    if record.audienceCount == nil, live.beginCounting() {
+      tasks.addTask {
+        await AudienceTotal(controller: controller, spool: parts.spool).count(record, plan)
+        live.endCounting()
+      }
+    }
     let open = all.filter { $0.endedAt == nil }
     guard !open.isEmpty else {
       try await controller.change(live.id, { _ in .ended }) { $0.endedAt = .now }
@@ -210,7 +216,7 @@ struct CampaignDriver: Sendable {
   }
 
   private func pause(_ record: StoredCampaign) async throws -> Step {
-    let all = try await store.parts(of: record.id)
+    let all = try await store.progress(of: record.id)
     if !all.isEmpty, all.allSatisfy({ $0.endedAt != nil }) {
       try await controller.change(live.id, { _ in .ended }) { $0.endedAt = .now }
       return .leave
@@ -276,7 +282,7 @@ struct CampaignDriver: Sendable {
 
   private func follow(_ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign) async throws {
     // What was decided while it began.
-    switch try await store.campaign(record.id)?.status {
+    switch try await store.campaignHead(record.id)?.status {
     case .running?: break
     case .paused?, .held?: campaign.pause()
     default: campaign.cancel()

@@ -35,8 +35,11 @@ final class CampaignRunner: Service {
   /// A campaign that is started now begins now.
   func isDue(_ plan: CampaignPlan) -> Bool { plan.dueAt <= .now }
 
+  /// How many campaigns of an app may be there that have not ended.
+  func openLimit(_ app: String) -> Int { schedule.app(app).openCampaignLimit }
+
   /// How many bytes the audience of a campaign may have, because of the app's others.
-  func audienceByteLimit(_ campaign: StoredCampaign) async throws(StoreError) -> Int64 {
+  func audienceByteLimit(_ campaign: CampaignHead) async throws(StoreError) -> Int64 {
     schedule.app(campaign.app).audienceByteLimit
       - (try await controller.store.audienceByteCount(app: campaign.app, besides: campaign.id))
   }
@@ -44,7 +47,9 @@ final class CampaignRunner: Service {
   /// Resumes the campaigns of earlier processes.
   func recover() async throws(StoreError) {
     deployment.settle(served: try await endedRemainders(deployment.servedRemainders.map(\.name)))
-    for campaign in try await controller.store.openCampaigns() { controller.wake(campaign) }
+    for campaign in try await controller.store.openCampaigns(of: .all, in: nil, limit: nil) {
+      controller.wake(campaign)
+    }
   }
 
   /// Of parts in the journal, those whose final accounts the store has.
@@ -54,7 +59,7 @@ final class CampaignRunner: Service {
     for name in names {
       guard let (id, number) = StoredUUID.part(named: name) else { continue }
       if ends[id] == nil {
-        ends[id] = Set(try await controller.store.parts(of: id).filter { $0.endedAt != nil }.map(\.number))
+        ends[id] = Set(try await controller.store.progress(of: id).filter { $0.endedAt != nil }.map(\.number))
       }
       if ends[id]?.contains(number) == true { ended.insert(name) }
     }

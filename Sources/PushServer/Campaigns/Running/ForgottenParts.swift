@@ -17,7 +17,7 @@ struct ForgottenParts: Sendable {
     // Before the parts are read: what ends meanwhile is not forgotten.
     let busy = live?.busyParts ?? []
     guard live?.isLeft != true else { return [] }
-    let open = try await controller.store.parts(of: id).filter { part in
+    let open = try await controller.store.progress(of: id).filter { part in
       part.begunAt != nil && part.endedAt == nil && !busy.contains(part.number)
         && live?.isLost(part: part.number) != true
     }
@@ -28,7 +28,7 @@ struct ForgottenParts: Sendable {
 
   /// An operator resumes a campaign. Its unknown parts are sent as if they had never begun.
   func resume(_ id: StoredUUID) async throws -> StoredCampaign {
-    if try await controller.store.campaign(id)?.isDoubtful == true {
+    if try await controller.store.campaignHead(id)?.isDoubtful == true {
       try await controller.store.renew(parts: try await numbers(of: id), of: id)
     }
     return try await controller.change(id) { campaign in

@@ -7,6 +7,9 @@ internal import Synchronization
 final class LiveCampaign: Sendable {
   private struct State {
     var parts: [Int: PushCampaign] = [:]
+    /// Of parts that this process sends no longer.
+    var lastAccounts: [Int: CampaignAccount] = [:]
+    var isCounting = false
     /// Parts whose tasks run.
     var busyParts: Set<Int> = []
     var isDriven = false
@@ -69,7 +72,7 @@ final class LiveCampaign: Sendable {
 
   func ended(part: Int) {
     state.withLock { state in
-      state.parts[part] = nil
+      state.lastAccounts[part] = state.parts.removeValue(forKey: part)?.accountSoFar
       state.busyParts.remove(part)
     }
     signal.set()
@@ -96,6 +99,25 @@ final class LiveCampaign: Sendable {
   var isBusy: Bool { state.withLock { !$0.busyParts.isEmpty } }
   var busyParts: Set<Int> { state.withLock { $0.busyParts } }
   func campaign(part: Int) -> PushCampaign? { state.withLock { $0.parts[part] } }
+  /// The account of a part when this process stopped sending it; nil: it sends it, or never did.
+  func lastAccount(part: Int) -> CampaignAccount? { state.withLock { $0.lastAccounts[part] } }
+
+  /// Notifications of all parts of this process that have their outcome; nil: no part sends.
+  var settledCount: Int? {
+    let (parts, ended) = state.withLock { (Array($0.parts.values), $0.lastAccounts.values.map(\.settled)) }
+    guard parts.contains(where: { !$0.isPaused }) else { return nil }
+    return parts.reduce(ended.reduce(0, +)) { $0 + $1.accountSoFar.settled }
+  }
+
+  /// False if its audience is being counted.
+  func beginCounting() -> Bool {
+    state.withLock { state in
+      defer { state.isCounting = true }
+      return !state.isCounting
+    }
+  }
+
+  func endCounting() { state.withLock { $0.isCounting = false } }
   private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
 
   func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }

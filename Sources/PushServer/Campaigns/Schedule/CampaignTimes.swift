@@ -9,6 +9,8 @@ struct CampaignTimes: Sendable {
     var quietHours: QuietHours?
     /// Of all its uploads together.
     var audienceByteLimit = Int64.max
+    /// Of campaigns that have not ended.
+    var openCampaignLimit = Int.max
     /// False: the settings above are no app's.
     var isConfigured = true
   }
@@ -141,10 +143,14 @@ struct CampaignTimes: Sendable {
   }
 }
 
-extension CampaignPlan {
-  /// The farthest that clocks are ahead of UTC.
-  private static let earliestOffset: Int64 = 14 * 3600
+extension LocalSend {
+  /// In the first time zone of the world: clocks are at most so far ahead of UTC.
+  var earliest: StoreInstant { StoreInstant(milliseconds: (local - 14 * 3600) * 1000) }
+  /// In the last one.
+  var latest: StoreInstant { StoreInstant(milliseconds: (local + 12 * 3600) * 1000) }
+}
 
+extension CampaignPlan {
   /// When the campaign begins once it is started. A local send begins with the first time zone of
   /// the world.
   var dueAt: StoreInstant {
@@ -152,7 +158,7 @@ extension CampaignPlan {
     return switch start {
     case .now: StoreInstant(milliseconds: 0)
     case .at(let instant): instant
-    case .local(let send): StoreInstant(milliseconds: (send.local - Self.earliestOffset) * 1000)
+    case .local(let send): send.earliest
     }
   }
 }
