@@ -160,6 +160,53 @@ measure_tenants() {
     summary tenants "$beside-p99-2" "beside $beside: until the socket, 99th percentile, ms" 1
   done
 }
+
+# A small app's notifications, one after the other, beside four uploads of 15 MB at a time that are
+# of another key and another app: batches of valid lines, batches of rejected ones, and devices.
+measure_neighbours() {
+  local run beside gateway bulk path file
+  make_personal_batch 80000 "$work/valid"
+  make_tokens 80000 | sed "s|.*|{\"token\":\"&zz\",\"payload\":$payload}|" >"$work/rejected"
+  make_tokens 130000 | sed 's|.*|{"token":"&","language":"de","tags":["a","b"]}|' >"$work/imports"
+  for ((run = 1; run <= runs; run++)); do
+    for beside in nobody valid rejected imports; do
+      start_simulator
+      # Its gateway is the client that measures.
+      gateway=$(free_port)
+      {
+        app small "$gateway" "  connections: { min: 1, max: 1 }\n"
+        app big "$http2_port"
+      } >"$work/apps.yaml"
+      configure interval <"$work/apps.yaml"
+      bulk=$("$carillon" key create --config "$work/carillon.yaml" --name bulk --app big --scope send \
+        --scope devices | tail -n 1)
+      start_service
+      file=$work/$beside
+      path=/v1/apps/big/notifications:batch
+      [[ $beside != imports ]] || path=/v1/apps/big/devices:import
+      if [[ $beside != nobody ]]; then
+        in_background python3 ops/lib/uploads.py "${api##*:}" "$bulk" "$path" "$file" 4
+        wait_for "$work/background.out" "$background" "The uploads"
+      fi
+      ask_small 500
+      figure neighbours "$beside-p50" "$(percentile_of 1 50)"
+      figure neighbours "$beside-p99" "$(percentile_of 1 99)"
+      if [[ $beside != nobody ]]; then
+        [[ -d /proc/$background ]] || die "The uploads ended early: $(cat "$work/background.out.log")"
+        stop TERM "$background"
+        say "beside $beside, answers by status: $(tail -n 1 "$work/background.out")"
+      fi
+      background=
+      stop_all
+    done
+  done
+  say "500 notifications of a small app, one after the other, sync: interval, $runs run(s)"
+  for beside in nobody valid rejected imports; do
+    summary neighbours "$beside-p50" "beside $beside: until the answer, median, ms" 1
+    summary neighbours "$beside-p99" "beside $beside: until the answer, 99th percentile, ms" 1
+  done
+}
+
 ask_small() {
   python3 ops/lib/latency.py "${api##*:}" "$key" small "$1" "$gateway" "$work/certificates/server.pem" \
     "$work/certificates/server.key" >"$work/latency" 2>"$work/latency.log" ||

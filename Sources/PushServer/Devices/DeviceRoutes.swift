@@ -57,12 +57,17 @@ struct DeviceRoutes: Sendable {
     let tag = try parameters["tag"].map { try DeviceTag.normalised(String($0)) }
     let devices = try await store.devices(
       app: app.id, tag: tag, after: Int64(cursor), limit: ListPage<StoredDevice>.readLimit(limit))
-    let page = ListPage(devices, limit: limit)
+    let page = ListPage(devices, limit: limit, byteLimit: Self.pageByteLimit) { device in
+      device.tags.reduce(2 * device.token.count) { $0 + $1.utf8.count }
+    }
     return .json { json in
       json.array("items", page.items) { Self.write($0, to: &$1) }
       json.field("nextCursor", page.last.map { String($0.key) })
     }
   }
+
+  /// Of the tokens and tags on a page.
+  private static let pageByteLimit = 1 << 20
 
   private func postImport(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .devices)

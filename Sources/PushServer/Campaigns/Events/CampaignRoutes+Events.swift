@@ -76,7 +76,8 @@ private final class CampaignFollower: Sendable {
     let known = state.withLock { Set($0.logs.keys) }
     var records = open
     for id in known.subtracting(open.map(\.id)) {
-      if let record = try await reports.controller.store.campaignHead(id), reach.contains(record.app) { records.append(record) }
+      let record = try await reports.controller.store.campaignHead(id)
+      if let record, reach.contains(record.app) { records.append(record) }
     }
     for record in records {
       let report = try await reports.report(record)
