@@ -60,7 +60,9 @@ struct AnswerMemoryTests {
     var head = HTTPRequest(method: .get, scheme: nil, authority: nil, path: "/v1/apps")
     head.headerFields[.authorization] = "Bearer \(key.text)"
     let context = Self.context(key.id)
-    var response: Response? = try await KeyShareCheck(access: access, shares: KeyShares(maxConnections: 100)).handle(
+    var response: Response? = try await KeyShareCheck(
+      access: access, shares: KeyShares(maxConnections: 100), channels: OpenChannels(), sessions: DashboardSessions()
+    ).handle(
       Request(head: head, body: RequestBody(buffer: .init())), context: context
     ) { _, _ in
       Response(status: .ok, body: ResponseBody(byteBuffer: ByteBuffer(repeating: 0, count: 40 << 20)))
