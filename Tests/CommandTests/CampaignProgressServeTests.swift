@@ -118,7 +118,7 @@ struct CampaignProgressServeTests {
     #expect((1...25).contains(sending.secondsLeft ?? 0), "\(sending)")
     let share = try #require(sending.fractionDone)
     #expect(abs(share - Double(sending.submitted - sending.inFlight) / 2_000) < 0.001)
-    try running.serve.site.place.write(running.key, to: "api.key")
+    try running.serve.site.place.writeSecret(running.key, to: "api.key")
     let url = ["--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "api.key", "--app", "news"]
     let listed = try await running.serve.site.run(["campaign", "list"] + url)
     #expect(listed.output.contains(" of 2,000"), "\(listed)")
