@@ -170,13 +170,13 @@ final class DeploymentCore: Sendable {
 
   @discardableResult
   func start(_ entry: AppEntry, _ engine: RunningEngine) -> AppRuntime {
+    let log = AppLog(app: entry.id, logger: logger)
     let runtime = AppRuntime(
       entry, engine: engine, recorder: intakeRecorder, observer: makeLaneObserver?(entry.id)
     ) { [weak self, id = entry.id] event in
       let occurrence = AppOccurrence(id, event)
-      guard let self else { return }
-      occurrence.log(to: logger)
-      events.send(occurrence)
+      log.write(occurrence.kind)
+      self?.events.send(occurrence)
     }
     entry.runtime = runtime
     engine.jobs.put { await runtime.app.run() }

@@ -1,4 +1,3 @@
-internal import Logging
 internal import PushEngine
 
 /// Something that happened to an app's connections.
@@ -83,24 +82,5 @@ struct AppOccurrence: Sendable {
       case .resumed: .resumed
       case .stopped(let reason): .stopped(reason: reason)
       }
-  }
-
-  func log(to logger: Logger) {
-    switch kind {
-    case .connected: logger.debug("connected", metadata: ["app": "\(app)"])
-    case .connectionEnded(nil): logger.debug("connection ended", metadata: ["app": "\(app)"])
-    case .connectionEnded(let reason?):
-      logger.info("connection ended", metadata: ["app": "\(app)", "reason": "\(reason)"])
-    case .waiting(let waiting):
-      logger.warning("nothing gets through", metadata: ["app": "\(app)", "cause": "\(waiting.cause)"])
-    case .progressing: logger.info("something gets through again", metadata: ["app": "\(app)"])
-    case .breakerTripped(let reason):
-      logger.error("most device tokens are bad", metadata: ["app": "\(app)", "reason": "\(reason)"])
-    case .suspended(let reason):
-      logger.error("app is suspended", metadata: ["app": "\(app)", "reason": "\(reason)"])
-    case .paused: logger.notice("app is paused", metadata: ["app": "\(app)"])
-    case .resumed: logger.notice("app continues", metadata: ["app": "\(app)"])
-    case .stopped(let reason): logger.error("app has stopped", metadata: ["app": "\(app)", "reason": "\(reason)"])
-    }
   }
 }
