@@ -184,6 +184,8 @@ package actor App {
       if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
     case .stayed:
       pool.stayed()
+    case .left(let lane):
+      lane.loop.execute { lane.assumeIsolated { $0.leave() } }
     case .starved:
       considerGrowth()
     case .lacksSpare:
@@ -193,9 +195,13 @@ package actor App {
 
   private func considerGrowth() {
     let now = home.now
-    switch pool.starved(mayGrow: mayGrow, usefulLaneCount: shared.growth.surplus(now: now), now: now) {
+    let growth = pool.starved(
+      mayGrow: mayGrow, usefulLaneCount: shared.growth.surplus(now: now), settledCount: shared.tally.account.settled,
+      now: now)
+    switch growth {
     case .none: break
     case .add(let count): addLanes(count)
+    case .takeBack(let count): removeLanes(count)
     case .look(let deadline):
       guard !isLooking else { return }
       isLooking = true
@@ -213,6 +219,14 @@ package actor App {
         report: report)
       shared.scheduler.add(lane)
       // It may need a connection before it has anything to send.
+      lane.wake()
+    }
+  }
+
+  /// The newest lanes take nothing new, and leave when all they hold has its outcome.
+  private func removeLanes(_ count: Int) {
+    for lane in shared.scheduler.lanes.filter({ !$0.backlog.isLeaving }).suffix(count) {
+      lane.backlog.isLeaving = true
       lane.wake()
     }
   }

@@ -25,12 +25,13 @@ package final class AppStatus: Sendable {
   ///
   /// - Parameters:
   ///   - cause: A few words, such as `503 ServiceUnavailable`. They may contain text from the peer.
+  ///   - evidence: How much they say.
   ///   - nextTryAt: Nil: no attempt is planned yet.
-  func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) {
+  func troubled(_ cause: String, _ evidence: ProgressWatchdog.Evidence, nextTryAt: Instant?, now: Instant) {
     let checkAt = state.withLock { state in
       // Set within the lock, so that the flag is never false during trouble.
       isTroubled.store(true, ordering: .releasing)
-      return state.troubled(cause, nextTryAt: nextTryAt, now: now)
+      return state.troubled(cause, evidence, nextTryAt: nextTryAt, now: now)
     }
     if let checkAt { planCheck(checkAt) }
   }
@@ -51,8 +52,8 @@ package final class AppStatus: Sendable {
   }
 
   /// A connection has ended, or failed to begin.
-  func ended(_ ending: PoolMachine.Ending, cause: String, nextTryAt: Instant?, now: Instant) {
-    if ending != .ordinary { troubled(cause, nextTryAt: nextTryAt, now: now) }
+  func ended(_ end: ConversationEnd, now: Instant) {
+    if end.ending != .ordinary { troubled(end.cause, end.evidence, nextTryAt: end.retryAt, now: now) }
   }
 
   /// The app restarts, or is held: earlier trouble no longer counts.

@@ -12,9 +12,17 @@ final class LaneScheduler: Sendable {
     var waiters: [(waiter: Waiter, rank: ClaimOrder.Rank)] = []
     var order = ClaimOrder()
 
-    func room(for blockCount: Int, _ rank: ClaimOrder.Rank) -> Room? {
-      order.permits(rank) ? LaneScheduler.room(for: blockCount, in: lanes) : nil
+    func room(for claim: Claim) -> Room? {
+      order.permits(claim.rank) ? LaneScheduler.room(in: lanes, unconnectedLimit: claim.unconnectedLimit) : nil
     }
+  }
+
+  /// What a reader wants room for.
+  struct Claim {
+    var rank: ClaimOrder.Rank
+    /// A lane without a connection has at most this many blocks. It sends them at once when it has
+    /// one, so a limit per second needs this bound.
+    var unconnectedLimit = Int.max
   }
 
   /// Resumed when there may be room.
@@ -79,18 +87,18 @@ final class LaneScheduler: Sendable {
 
   // MARK: Room
 
-  /// The lane that will send first, among those with room for `blockCount` blocks. Waits until
-  /// there is one and it is the reader's turn. Nil: cancelled.
-  func room(for blockCount: Int, _ rank: ClaimOrder.Rank, isCancelled: () -> Bool) async -> Room? {
+  /// The lane that will send first, among those with room for any notification. Waits until there
+  /// is one and it is the reader's turn. Nil: cancelled.
+  func room(for claim: Claim, isCancelled: () -> Bool) async -> Room? {
     if isCancelled() { return nil }
-    if let room = roomNow(for: blockCount, rank) { return room }
-    wanted(rank)
-    defer { unwanted(rank) }
+    if let room = roomNow(for: claim) { return room }
+    wanted(claim.rank)
+    defer { unwanted(claim.rank) }
     while !isCancelled() {
-      if let room = roomNow(for: blockCount, rank) { return room }
+      if let room = roomNow(for: claim) { return room }
       starved()
       await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
-        wait(.reader(continuation), for: blockCount, rank)
+        wait(.reader(continuation), for: claim)
         if isCancelled() { resumeWaiters() }
       }
     }
@@ -98,10 +106,10 @@ final class LaneScheduler: Sendable {
   }
 
   /// The same without waiting. Nil: no lane has room, or it is the turn of another reader.
-  func roomNow(for blockCount: Int, _ rank: ClaimOrder.Rank) -> Room? {
+  func roomNow(for claim: Claim) -> Room? {
     state.withLock { state in
-      guard let room = state.room(for: blockCount, rank) else { return nil }
-      state.order.claimed(rank)
+      guard let room = state.room(for: claim) else { return nil }
+      state.order.claimed(claim.rank)
       return room
     }
   }
@@ -113,9 +121,9 @@ final class LaneScheduler: Sendable {
   func wanted(_ rank: ClaimOrder.Rank) { state.withLock { $0.order.wanted(rank) } }
 
   /// Sets the signal once when there may be room.
-  func signalRoom(_ signal: ReaderSignal, for blockCount: Int, _ rank: ClaimOrder.Rank) {
+  func signalRoom(_ signal: ReaderSignal, for claim: Claim) {
     starved()
-    wait(.signal(signal), for: blockCount, rank)
+    wait(.signal(signal), for: claim)
   }
 
   /// A reader that wanted room has some, or wants none any more.
@@ -125,32 +133,34 @@ final class LaneScheduler: Sendable {
     if isWaitedFor { resumeWaiters() }
   }
 
-  private func wait(_ waiter: Waiter, for blockCount: Int, _ rank: ClaimOrder.Rank) {
+  private func wait(_ waiter: Waiter, for claim: Claim) {
     let others: [Waiter] = state.withLock { state in
       let order = state.order
       var others: [Waiter] = []
-      if !order.permits(rank) {
+      if !order.permits(claim.rank) {
         // It is the turn of other readers: these look again. They do not wake this one in turn.
         others = state.waiters.filter { order.permits($0.rank) }.map { $0.waiter }
         state.waiters.removeAll { order.permits($0.rank) }
       }
       // A reader that was woken by something else may still be among them.
-      if !state.waiters.contains(where: { $0.waiter.isSame(as: waiter) }) { state.waiters.append((waiter, rank)) }
+      if !state.waiters.contains(where: { $0.waiter.isSame(as: waiter) }) { state.waiters.append((waiter, claim.rank)) }
       waiterCount.store(state.waiters.count, ordering: .sequentiallyConsistent)
       return others
     }
     for other in others { other.wake() }
     // Without this second check, room made between the first check and the wait would be missed.
-    if state.withLock({ $0.room(for: blockCount, rank) != nil }) { resumeWaiters() }
+    if state.withLock({ $0.room(for: claim) != nil }) { resumeWaiters() }
   }
 
-  private static func room(for blockCount: Int, in lanes: [Lane]) -> Room? {
+  private static func room(in lanes: [Lane], unconnectedLimit: Int) -> Room? {
     var best: Room?
     var leastLoad = Double.infinity
-    for lane in lanes where lane.ring.freeBlockCount >= blockCount + RingRecord.blockCountLimit {
-      let (backlog, limit) = (lane.backlog.backlog(of: lane.ring), lane.backlog.blockCount)
+    for lane in lanes where lane.ring.freeBlockCount >= 2 * RingRecord.blockCountLimit && !lane.backlog.isLeaving {
+      let isConnected = lane.backlog.isConnected
+      let backlog = lane.backlog.backlog(of: lane.ring)
+      let limit = isConnected ? lane.backlog.blockCount : min(lane.backlog.blockCount, unconnectedLimit)
       // Each limit is what its lane sends in the same time. Lanes without a connection come last.
-      let load = Double(backlog) / Double(limit) + (lane.backlog.isConnected ? 0 : 1)
+      let load = Double(backlog) / Double(limit) + (isConnected ? 0 : 1)
       if backlog < limit, load < leastLoad {
         (best, leastLoad) = (Room(lane: lane, blockCount: limit - backlog), load)
       }

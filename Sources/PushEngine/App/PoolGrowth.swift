@@ -13,14 +13,19 @@ final class PoolGrowth: Sendable {
   /// Longer than the life of most connections that end in refusals.
   private static let surplusTime = Duration.milliseconds(300)
 
-  /// The service has refused something temporarily, or not answered. More connections would not
-  /// help.
+  /// The service has refused something temporarily, or not answered, and nothing was accepted within
+  /// the last round trip. More connections would not help.
   ///
   /// - Parameter nextTryAt: When a lane tries again, if that is later than now.
   func hold(nextTryAt: Instant?, now: Instant) {
     let end = max(now, nextTryAt ?? now) + Self.holdTime
     // Lanes on other loops may report an earlier end, so the latest one counts.
     heldUntil.max(end.nanoseconds, ordering: .relaxed)
+  }
+
+  /// The service answers again.
+  func release() {
+    if heldUntil.load(ordering: .relaxed) > 0 { heldUntil.store(0, ordering: .relaxed) }
   }
 
   /// A lane has begun a poison search (1) or ended it (-1).

@@ -6,7 +6,7 @@ internal import Synchronization
 final class RateLimiter: Sendable {
   private struct Rate {
     var perSecond: Double?
-    var bucket: TokenBucket?
+    var sending: SendingRate?
   }
 
   /// The longest wait before a task checks whether the limit has changed.
@@ -18,11 +18,16 @@ final class RateLimiter: Sendable {
   /// - Parameter perSecond: Nil: no limit.
   init(perSecond: Double?, loop: any Loop) {
     self.loop = loop
-    rate = Mutex(Rate(perSecond: perSecond, bucket: Self.bucket(perSecond, now: loop.now)))
+    rate = Mutex(Rate(perSecond: perSecond, sending: Self.sending(perSecond, now: loop.now)))
   }
 
-  private static func bucket(_ perSecond: Double?, now: Instant) -> TokenBucket? {
-    perSecond.map { TokenBucket.sending(perSecond: $0, now: now) }
+  /// See ``LaneScheduler/Claim``.
+  var unconnectedLimit: Int {
+    rate.withLock { $0.perSecond }.map { SendingRate.unconnectedLimit(perSecond: $0) } ?? .max
+  }
+
+  private static func sending(_ perSecond: Double?, now: Instant) -> SendingRate? {
+    perSecond.map { SendingRate(perSecond: $0, now: now) }
   }
 
   /// Changes the limit from now on.
@@ -30,7 +35,7 @@ final class RateLimiter: Sendable {
     let now = loop.now
     rate.withLock { rate in
       guard rate.perSecond != perSecond else { return }
-      rate = Rate(perSecond: perSecond, bucket: Self.bucket(perSecond, now: now))
+      rate = Rate(perSecond: perSecond, sending: Self.sending(perSecond, now: now))
     }
   }
 
@@ -49,8 +54,8 @@ final class RateLimiter: Sendable {
   func allowanceNow(upTo count: Int) -> (count: Int, nextAt: Instant) {
     let now = loop.now
     return rate.withLock { rate in
-      let taken = rate.bucket?.take(upTo: count, now: now) ?? count
-      return (taken, min(rate.bucket?.nextAt(now: now) ?? now, now + Self.longestWait))
+      let taken = rate.sending?.take(upTo: count, now: now) ?? count
+      return (taken, min(rate.sending?.nextAt(now: now) ?? now, now + Self.longestWait))
     }
   }
 

@@ -54,11 +54,14 @@ package protocol AudienceSource: Sendable {
   /// Not nil: what no lane has room for is written into the journal and read on, see ``Reservoir``.
   /// Nil, as by default: the reader waits until a lane has room.
   var reservoir: ReservoirGauge? { get }
+  /// Its own rate. Nil, as by default: none.
+  var perSecond: Double? { get }
 }
 
 extension AudienceSource {
   package func attach(_ signal: ReaderSignal) {}
   package var reservoir: ReservoirGauge? { nil }
+  package var perSecond: Double? { nil }
 }
 
 package enum AudienceSupply: Hashable, Sendable {

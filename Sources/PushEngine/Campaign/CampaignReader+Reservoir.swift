@@ -19,6 +19,7 @@ extension CampaignReader {
     var chunk = chunks.take()
     defer { chunks.give(chunk) }
     audience.attach(ledger.readerSignal)
+    perSecond = audience.perSecond
     defer { wantsNoRoom() }
     while !ledger.isCancelled {
       guard !ledger.isPaused else {
@@ -112,7 +113,7 @@ extension CampaignReader {
         return nil
       }
     }
-    guard let room = shared.scheduler.roomNow(for: RingRecord.blockCountLimit, ledger.rank) else { return nil }
+    guard let room = shared.scheduler.roomNow(for: claim) else { return nil }
     wantsNoRoom()
     return AllowedRoom(lane: room.lane, limit: min(count, allowedCount, max(room.blockCount, Self.smallestClaim)))
   }
@@ -169,7 +170,7 @@ extension CampaignReader {
     if let allowedAt {
       end = min(deadline ?? allowedAt, allowedAt)
     } else {
-      shared.scheduler.signalRoom(ledger.readerSignal, for: RingRecord.blockCountLimit, ledger.rank)
+      shared.scheduler.signalRoom(ledger.readerSignal, for: claim)
     }
     let timer = end.map { [signal = ledger.readerSignal] in shared.loop.schedule(at: $0) { signal.set() } }
     await ledger.readerSignal.wait()

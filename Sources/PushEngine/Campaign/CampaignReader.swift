@@ -21,6 +21,9 @@ struct CampaignReader {
   /// When the rate limit allows the next one, if it allows none now.
   var allowedAt: Instant?
 
+  /// The audience's own rate.
+  var perSecond: Double?
+
   /// The pause before an idle pipe is read again.
   static let pause = Duration.milliseconds(10)
   static let smallestClaim = 64
@@ -96,10 +99,17 @@ struct CampaignReader {
     ledger.settled(recovered.count, outcome)
   }
 
+  /// What it wants in a lane.
+  var claim: LaneScheduler.Claim {
+    let own = perSecond.map { SendingRate.unconnectedLimit(perSecond: $0) } ?? .max
+    return LaneScheduler.Claim(rank: ledger.rank, unconnectedLimit: min(own, shared.rate.unconnectedLimit))
+  }
+
   // MARK: The audience
 
   mutating func submit(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     audience.attach(ledger.readerSignal)
+    perSecond = audience.perSecond
     while !ledger.isCancelled {
       guard !ledger.isPaused else {
         await waitForSignal()
@@ -166,8 +176,7 @@ struct CampaignReader {
       var left = allowed
       while left > 0, next < chunk.count {
         guard
-          let room = await shared.scheduler.room(
-            for: RingRecord.blockCountLimit, ledger.rank, isCancelled: isCancelled)
+          let room = await shared.scheduler.room(for: claim, isCancelled: isCancelled)
         else { return taken }
         // A notification takes at least one block. Each claim has a fixed cost, so a claim is not
         // too small.

@@ -4,7 +4,8 @@ internal import Synchronization
 /// A campaign's own rate, which all its parts share.
 package final class CampaignPace: Sendable {
   private let now: @Sendable () -> Instant
-  private let bucket: Mutex<TokenBucket>
+  private let sending: Mutex<SendingRate>
+  fileprivate let perSecond: Double
   /// Entries of a chunk, so that one is no burst.
   package let entryLimit: Int
 
@@ -15,8 +16,9 @@ package final class CampaignPace: Sendable {
   ///   - now: the time, which never goes back.
   package init(perSecond: Double, now: @escaping @Sendable () -> Instant) {
     self.now = now
-    bucket = Mutex(.sending(perSecond: perSecond, now: now()))
-    entryLimit = min(AudienceChunk.defaultEntryLimit, max(1, Int(perSecond / 20)))
+    self.perSecond = perSecond
+    sending = Mutex(SendingRate(perSecond: perSecond, now: now()))
+    entryLimit = min(AudienceChunk.defaultEntryLimit, SendingRate.unconnectedLimit(perSecond: perSecond))
   }
 
   /// Measures the rate with the machine's clock.
@@ -29,14 +31,14 @@ package final class CampaignPace: Sendable {
   /// How long to wait before the next notification is sent; nil: not at all. Ask again afterwards.
   var pause: Duration? {
     let now = now()
-    let next = bucket.withLock { $0.nextAt(now: now) }
+    let next = sending.withLock { $0.nextAt(now: now) }
     return next > now ? min(Self.pauses.upperBound, max(Self.pauses.lowerBound, next.since(now))) : nil
   }
 
   /// Notes that this many are sent now.
   func sends(_ count: Int) {
     let now = now()
-    bucket.withLock { $0.spend(count, now: now) }
+    sending.withLock { $0.spend(count, now: now) }
   }
 }
 
@@ -51,6 +53,8 @@ package final class PacedAudience<Source: AudienceSource>: AudienceSource {
   }
 
   package func attach(_ signal: ReaderSignal) { source.attach(signal) }
+
+  package var perSecond: Double? { pace.perSecond }
 
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     if let pause = pace.pause {

@@ -12,8 +12,9 @@ struct Reservoir {
   /// Its number in the journal.
   let lane: UInt64
   let gauge: ReservoirGauge
-  /// Runs in the order of their positions. Those before the index `first` have been taken.
-  private var runs: [RecoveredRun] = []
+  /// Runs in the order of their positions. Those before the index `first` have been taken, and are
+  /// nil: a queue that never empties must not keep them.
+  private var runs: [RecoveredRun?] = []
   private var first = 0
   /// How much of the first run is in lanes.
   private var cursor: EnqueueContent.Cursor?
@@ -39,8 +40,7 @@ struct Reservoir {
   /// reservoir until ``took(_:)``. The chunk must have room for any notification.
   func fill(_ chunk: AudienceChunk, limit: Int) {
     chunk.removeAll()
-    guard !isEmpty else { return }
-    let run = runs[first]
+    guard !isEmpty, let run = runs[first] else { return }
     var place = cursor ?? run.start
     chunk.origin = AudienceChunk.Origin(lane: lane, fate: .unsent, position: run.runStart + place.blockOffset)
     let count = min(limit, run.count - takenCount)
@@ -55,8 +55,7 @@ struct Reservoir {
 
   /// A lane has taken over the oldest `count` of one chunk.
   mutating func took(_ count: Int) {
-    guard count > 0 else { return }
-    let run = runs[first]
+    guard count > 0, let run = runs[first] else { return }
     var place = cursor ?? run.start
     var left = count
     run.content.walk(&place) { _ in
@@ -69,6 +68,7 @@ struct Reservoir {
     if takenCount == run.count { removeFirst() } else { gauge.remove(count: count, byteCount: 0) }
     func removeFirst() {
       gauge.remove(count: count, byteCount: run.memoryByteCount)
+      runs[first] = nil
       first += 1
       (cursor, takenCount) = (nil, 0)
       guard first >= 64, first * 2 >= runs.count else { return }
@@ -78,7 +78,7 @@ struct Reservoir {
   }
 
   /// Everything that no lane has taken over, and how many of the first run one has.
-  var rest: (runs: [RecoveredRun], takenCount: Int) { (Array(runs[first...]), takenCount) }
+  var rest: (runs: [RecoveredRun], takenCount: Int) { (runs[first...].compactMap(\.self), takenCount) }
 }
 
 /// How much lies in reservoirs, for those who ask from other threads.

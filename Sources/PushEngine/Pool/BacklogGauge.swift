@@ -8,6 +8,7 @@ final class BacklogGauge: Sendable {
   private let limit: Atomic<Int>
   private let done = Atomic<UInt64>(0)
   private let state = Atomic<Int>(ConnectionState.closed.rawValue)
+  private let leaving = Atomic<Bool>(false)
   private let machine: Mutex<BacklogLimit>
   /// Ranges of the ring, in order, that other lanes have taken over. When the lane reaches them,
   /// they are padding.
@@ -39,6 +40,12 @@ final class BacklogGauge: Sendable {
   var connection: ConnectionState {
     get { ConnectionState(rawValue: state.load(ordering: .relaxed)) ?? .closed }
     set { state.store(newValue.rawValue, ordering: .relaxed) }
+  }
+
+  /// The pool has taken the lane back: it takes nothing new, and leaves when its ring is empty.
+  var isLeaving: Bool {
+    get { leaving.load(ordering: .relaxed) }
+    set { leaving.store(newValue, ordering: .relaxed) }
   }
 
   /// The longest backlog allowed, in blocks.

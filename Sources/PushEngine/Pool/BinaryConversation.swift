@@ -43,7 +43,7 @@ final class BinaryConversation: Conversation {
     switch perform({ machine.next(input(published: published), walk: ring) }) {
     case .dial: return .dial
     case .pack(let from, let last):
-      let to = context.permitted(through: last, sent: machine.sent, step: intentStep)
+      let to = context.permitted(through: last, sent: machine.sent, largestStep: intentStep)
       // After a silent close, only notifications in doubt can be sent. The journal wakes the lane.
       let mayResend = context.mayResend()
       guard from < to, mayResend else { return .sleep(until: nil) }
@@ -177,7 +177,7 @@ final class BinaryConversation: Conversation {
     if machine.settled > ring.settled { ring.settle(through: machine.settled) }
     if effects.hasRewound { ring.setSent(machine.sent) }
     if let position = effects.discardedFrom {
-      context.rewindIntent(to: position, sent: machine.sent, step: intentStep)
+      context.rewindIntent(to: position, sent: machine.sent, largestStep: intentStep)
     }
     if effects.madeProgress { shared.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
@@ -197,6 +197,8 @@ final class BinaryConversation: Conversation {
     isRenewalDue = !machine.isOpen && !machine.isDisconnected
     machine.renewConnection()
   }
+
+  func finish() { machine.renewConnection() }
 
   func hold(_ isHeld: Bool) {
     if isHeld { renewConnection(tokens: nil) } else { machine.resume() }
@@ -236,7 +238,8 @@ final class BinaryConversation: Conversation {
     perform { machine.closed(reason.forLane, now: loop.now, walk: ring) }
     defer { endCause = nil }
     return ConversationEnd(
-      ending: closure.ending(failures: machine.failures), cause: endCause ?? reason.cause, retryAt: machine.retryAt)
+      ending: closure.ending(failures: machine.failures), cause: endCause ?? reason.cause,
+      evidence: endCause == nil ? reason.evidence : .failure, retryAt: machine.retryAt)
   }
 
   /// After refusals, other lanes use what this connection has learned, and take over notifications

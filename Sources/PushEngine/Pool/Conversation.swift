@@ -31,6 +31,9 @@ protocol Conversation: AnyObject {
   /// See ``Lane/renewConnection(tokens:)``.
   func renewConnection(tokens: ProviderTokenSource?)
 
+  /// The open connection takes nothing new, and is closed when everything in flight on it has its
+  /// outcome.
+  func finish()
   /// The app is paused or suspended, or continues. While it is held, an open connection takes
   /// nothing new, and is closed when everything in flight on it has its outcome.
   func hold(_ isHeld: Bool)
@@ -78,5 +81,6 @@ enum AfterReceiving {
 struct ConversationEnd {
   let ending: PoolMachine.Ending
   let cause: String
+  let evidence: ProgressWatchdog.Evidence
   let retryAt: Instant?
 }

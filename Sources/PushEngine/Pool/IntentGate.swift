@@ -4,7 +4,7 @@ internal import PushWire
 /// How far a lane may send: up to the last durable intent.
 ///
 /// After a crash, everything that an intent covers may have arrived. So an intent covers at most
-/// one step more than what is sent. The next intent is written when half of the present one is used
+/// one step more than what is sent (``IntentStep``). The next intent is written when half of the present one is used
 /// up. The journal commits at once if the lane would otherwise have to wait.
 struct IntentGate {
   /// What the lane could send if the journal allowed it.
@@ -12,8 +12,11 @@ struct IntentGate {
     /// The position of a record. Everything before it has been sent.
     var sent: UInt64
     var published: UInt64
-    /// An intent may cover at most this many notifications behind `sent`.
-    var step: Int
+    /// An intent covers at most this many notifications behind `sent`.
+    var largestStep: Int
+    /// And it may cover this many, however slowly the lane sends: so many are in flight.
+    var inFlightCount = 0
+    var now: Instant
     /// The lane waits for answers before it sends more. So an intent is worth a commit of its own
     /// only when half of what was left is used up as well: most become durable by then, with other
     /// records.
@@ -23,6 +26,8 @@ struct IntentGate {
   private struct Intent {
     var through: UInt64
     var position: JournalPosition
+    /// There was more to cover.
+    var isCut: Bool
     var isHurried = false
   }
 
@@ -45,6 +50,9 @@ struct IntentGate {
   /// The intent that the lane waits for.
   private var awaited: Intent?
   private var isWaiting = false
+  private var pace = IntentStep()
+  /// The lane may send no more because the last durable intent was cut.
+  private var isCut = false
   /// The next intent is written when no more blocks than this are left of the last one.
   private var lowBlockCount: UInt64 = 0
   /// The intent was rewound, so the lane can send nothing before the next one is durable, however
@@ -87,29 +95,38 @@ struct IntentGate {
   /// Writes the next intent, if it is due. False: the journal has no room.
   private mutating func writeIntent(_ backlog: Backlog, walk: some RecordWalk) -> Bool {
     let last = max(asked?.through ?? through, backlog.sent)
-    guard backlog.published > last, last - backlog.sent <= max(lowBlockCount, UInt64(backlog.step / 2)) else {
+    if isCut, through <= backlog.sent, backlog.published > backlog.sent { pace.stalled() }
+    guard backlog.published > last, last - backlog.sent <= max(lowBlockCount, UInt64(step(for: backlog) / 2)) else {
       return true
     }
-    let end = Self.end(of: backlog, walk: walk)
+    let blockCount = walk.position(after: 1, from: backlog.sent, limit: backlog.published) - backlog.sent
+    var pace = pace
+    pace.advance(sent: backlog.sent, blockCount: blockCount, largest: backlog.largestStep, now: backlog.now)
+    let step = Self.step(pace, for: backlog)
+    let end = Self.end(of: backlog, step: step, blockCount: blockCount, walk: walk)
     guard end > last else { return true }
     guard let position = journal.intend(lane: lane, through: end) else { return false }
-    asked = Intent(through: end, position: position)
+    self.pace = pace
+    asked = Intent(through: end, position: position, isCut: end < backlog.published)
     lowBlockCount = (end - backlog.sent) / 2
     if journal.plantedMistake == .intentsAreNotAwaited { through = end }
     return true
   }
 
+  private func step(for backlog: Backlog) -> Int { Self.step(pace, for: backlog) }
+
+  private static func step(_ pace: IntentStep, for backlog: Backlog) -> Int {
+    min(backlog.largestStep, max(pace.count, backlog.inFlightCount))
+  }
+
   /// Where a step ends: behind no more than its number of notifications. The end may lie within a
   /// record. The intent then covers that whole record, since it begins before the end.
-  private static func end(of backlog: Backlog, walk: some RecordWalk) -> UInt64 {
-    let step = UInt64(backlog.step)
+  private static func end(of backlog: Backlog, step: Int, blockCount: UInt64, walk: some RecordWalk) -> UInt64 {
     // A notification takes at least one block. If each takes exactly one, counting them would read
     // every header for nothing.
-    if backlog.published - backlog.sent <= step { return backlog.published }
-    if walk.position(after: 1, from: backlog.sent, limit: backlog.published) == backlog.sent + 1 {
-      return backlog.sent + step
-    }
-    return walk.position(after: backlog.step, from: backlog.sent, limit: backlog.published)
+    if backlog.published - backlog.sent <= UInt64(step) { return backlog.published }
+    if blockCount == 1 { return backlog.sent + UInt64(step) }
+    return walk.position(after: step, from: backlog.sent, limit: backlog.published)
   }
 
   /// Makes the journal commit at once if the lane waits for this step.
@@ -133,10 +150,9 @@ struct IntentGate {
 
   /// Intents written during a commit have usually become durable with it.
   private mutating func takeDurable() {
-    if let asked, journal.isDurable(asked.position) {
-      through = max(through, asked.through)
-    } else if let awaited, journal.isDurable(awaited.position) {
-      through = max(through, awaited.through)
+    for case let intent? in [asked, awaited] where journal.isDurable(intent.position) {
+      if intent.through > through { (through, isCut) = (intent.through, intent.isCut) }
+      return
     }
   }
 

@@ -104,6 +104,26 @@ actor Lane: LinkDelegate {
     if conversation.isDisconnected, retireRing() { context.isShutDown = true } else { report(.stayed) }
   }
 
+  /// Leaves the pool after it was taken back, if its ring is still empty. Otherwise it leaves later.
+  func leave() {
+    guard !context.isShutDown, conversation.isDisconnected, retireRing() else { return requestPump() }
+    context.isShutDown = true
+  }
+
+  /// The pool has taken this lane back: when its ring is empty, its connection ends, then it leaves.
+  ///
+  /// - Returns: whether there is nothing more to do.
+  private func isDone(published: UInt64) -> Bool {
+    guard backlog.isLeaving, !context.isShutDown, published == ring.settled else { return false }
+    if conversation.isOpen {
+      conversation.finish()
+      return false
+    }
+    guard conversation.isDisconnected else { return false }
+    report(.left(self))
+    return true
+  }
+
   /// Closes the ring, so that a reader that has just chosen this lane finds no room and chooses
   /// another.
   ///
@@ -157,6 +177,7 @@ actor Lane: LinkDelegate {
     var writes = 0
     while true {
       let published = ring.published
+      if isDone(published: published) { return sleep(until: nil, seen: published) }
       switch conversation.step(published: published) {
       case .proceed: continue
       case .wrote:
@@ -252,7 +273,8 @@ actor Lane: LinkDelegate {
     backlog.connection = .closed
     shared.tally.connectionEnded(reason)
     let end = conversation.closed(reason)
-    shared.status.ended(end.ending, cause: end.cause, nextTryAt: end.retryAt, now: loop.now)
+    // A connection that was taken back before it carried anything is no trouble.
+    if !backlog.isLeaving { shared.status.ended(end, now: loop.now) }
     report(.ended(end.ending, cause: end.cause))
     conversation.handOver(from: self)
     if conversation.endedIdle, ring.published == ring.settled { report(.idled(self)) }

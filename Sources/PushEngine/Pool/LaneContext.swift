@@ -48,25 +48,27 @@ final class LaneContext {
   ///
   /// - Parameters:
   ///   - sent: everything before it has been sent.
-  ///   - step: an intent may cover at most this many notifications behind `sent`.
-  func permitted(through end: UInt64, sent: UInt64, step: Int) -> UInt64 {
+  ///   - largestStep: an intent covers at most this many notifications behind `sent`.
+  ///   - inFlightCount: the notifications on the connection that get an answer each.
+  func permitted(through end: UInt64, sent: UInt64, largestStep: Int, inFlightCount: Int = 0) -> UInt64 {
     // Cancelled notifications are not sent, so they need no durable intent.
     guard gate != nil, !shared.campaigns.isCancelled else { return end }
-    requestIntent(sent: sent, step: step)
+    requestIntent(sent: sent, largestStep: largestStep, inFlightCount: inFlightCount)
     return min(end, gate?.through ?? end)
   }
 
-  private func requestIntent(sent: UInt64, step: Int) {
+  private func requestIntent(sent: UInt64, largestStep: Int, inFlightCount: Int = 0) {
     let backlog = IntentGate.Backlog(
-      sent: sent, published: ring.published, step: step, waitsForAnswers: waitsForAnswers)
+      sent: sent, published: ring.published, largestStep: largestStep, inFlightCount: inFlightCount, now: loop.now,
+      waitsForAnswers: waitsForAnswers)
     gate?.ask(backlog, walk: ring, answered: intentAnswered)
   }
 
   /// Everything behind `position` needs a new intent. Requests it now, so that it is durable when
   /// the next connection needs it.
-  func rewindIntent(to position: UInt64, sent: UInt64, step: Int) {
+  func rewindIntent(to position: UInt64, sent: UInt64, largestStep: Int) {
     gate?.rewind(to: position)
-    if !shared.campaigns.isCancelled { requestIntent(sent: sent, step: step) }
+    if !shared.campaigns.isCancelled { requestIntent(sent: sent, largestStep: largestStep) }
   }
 
   func intentGranted() { gate?.granted() }

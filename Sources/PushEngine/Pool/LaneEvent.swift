@@ -25,6 +25,8 @@ enum LaneEvent: Sendable {
   case idled(Lane)
   /// It was asked to retire, but has new work.
   case stayed
+  /// It was taken back, its ring is empty, and its connection has ended.
+  case left(Lane)
 }
 
 extension LinkClosure {
@@ -44,6 +46,15 @@ extension LinkClosure {
     case .byUs: "the connection was closed without an answer"
     case .reset: "the connection was reset"
     case .unreachable(let text), .handshakeFailed(let text), .credentialRefused(let text), .failed(let text): text
+    }
+  }
+
+  /// How much ``cause`` says.
+  var evidence: ProgressWatchdog.Evidence {
+    switch self {
+    case .byPeer, .truncated, .byUs, .reset: .ending
+    case .unreachable, .handshakeFailed, .failed: .failure
+    case .credentialRefused: .answer
     }
   }
 

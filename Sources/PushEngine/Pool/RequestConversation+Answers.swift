@@ -75,12 +75,17 @@ extension RequestConversation {
 
   // MARK: Answers of the peer
 
-  /// Why a connection ended, for messages.
-  func cause(of closure: LinkClosure) -> String {
-    if let failure = session?.failure { return failure.description }
-    guard let goAway = session?.goAway else { return closure.cause }
-    let reason = unsafe goAway.debugData.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
-    return "the service ended the connection with GOAWAY \(goAway.errorCode)" + (reason.map { ", \($0)" } ?? "")
+  /// Why a connection ended, for messages, and how much that says.
+  func cause(of closure: LinkClosure) -> (String, ProgressWatchdog.Evidence) {
+    if let failure = session?.failure { return (failure.description, .failure) }
+    if let goAway = session?.goAway {
+      let reason = unsafe goAway.debugData.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
+      let text = "the service ended the connection with GOAWAY \(goAway.errorCode)" + (reason.map { ", \($0)" } ?? "")
+      return (text, reason == nil ? .failure : .answer)
+    }
+    // It ended because of the refusal, or behind it.
+    if closure.evidence == .ending, let lastRefusal { return (lastRefusal.description, .answer) }
+    return (closure.cause, closure.evidence)
   }
 
   func takeEvents(of session: HTTP2ClientSession) {

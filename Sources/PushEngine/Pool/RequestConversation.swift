@@ -19,8 +19,13 @@ final class RequestConversation: Conversation {
   var goneSince: [UInt64: UInt64] = [:]
   private var batch = RequestBatch()
   private var seenCancellations = 0
+  /// The last refusal on this connection that put a notification off, if nothing has been settled
+  /// on it since.
+  private(set) var lastRefusal: ProviderRefusal?
+  /// When an answer last settled something.
+  private var progressedAt: Instant?
 
-  /// An intent covers as many requests as may be in flight, and this many more. With few streams,
+  /// An intent covers at most as many requests as may be in flight, and this many more. With few streams,
   /// responses come faster than the journal can commit.
   private static let intentMargin = 400
   /// But no more than over the binary protocol.
@@ -69,7 +74,8 @@ final class RequestConversation: Conversation {
       guard take(entry, record, now: loop.now, unixSeconds: loop.unixSeconds) else { return afterFlush(.yield) }
     case .take(let from, let last, let count):
       let step = min(machine.inFlightCount + min(count, Self.intentLimit) + Self.intentMargin, Self.intentLimit)
-      let to = context.permitted(through: last, sent: machine.sent, step: step)
+      let to = context.permitted(
+        through: last, sent: machine.sent, largestStep: step, inFlightCount: machine.inFlightCount)
       // The journal wakes the lane.
       guard from < to else { return afterFlush(.sleep(until: machine.deadline)) }
       if let deadline = batchDeadline(count: min(count, Int(clamping: to - from))) {
@@ -201,10 +207,8 @@ final class RequestConversation: Conversation {
     let result = event()
     let effects = machine.takeEffects()
     context.update(isSearching: machine.isSearching)
-    // Streams are also refused when the service has only just begun to allow more of them.
-    if let trouble = effects?.trouble, trouble.cause != .streamRefused {
-      shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
-    }
+    if case .refusal(let refusal)? = effects?.trouble?.cause { lastRefusal = refusal }
+    if let effects { holdGrowth(effects) }
     if let effects {
       context.doubted(effects.mayHaveArrived)
       context.recorder.settle(effects.settlements, goneSince: goneSince)
@@ -216,12 +220,27 @@ final class RequestConversation: Conversation {
     return result
   }
 
+  /// More connections do not help a service that puts everything off. One that accepts others within
+  /// the same round trip is well.
+  private func holdGrowth(_ effects: RequestMachine.Effects) {
+    if effects.madeProgress {
+      progressedAt = loop.now
+      return shared.growth.release()
+    }
+    // Streams are also refused when the service has only just begun to allow more of them.
+    guard let trouble = effects.trouble, trouble.cause != .streamRefused else { return }
+    if let progressedAt, let oldest = machine.oldestRequestAt, progressedAt >= oldest { return }
+    shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
+  }
+
   /// Everything that has its outcome is recorded by now.
   private func carryOut(_ effects: RequestMachine.Effects) {
     if effects.madeProgress {
+      lastRefusal = nil
       shared.status.progressed()
     } else if let trouble = effects.trouble {
-      shared.status.troubled(trouble.cause.description, nextTryAt: trouble.nextTryAt, now: loop.now)
+      shared.status.troubled(
+        trouble.cause.description, trouble.cause.evidence, nextTryAt: trouble.nextTryAt, now: loop.now)
     }
     if effects.answerCount > 0, let reason = shared.answered(effects.answerCount, bad: effects.badTokenCount) {
       pauseApp(reason)
@@ -251,6 +270,10 @@ final class RequestConversation: Conversation {
   func pauseApp(_ reason: String) {
     machine.pause()
     shared.stop(because: reason)
+  }
+
+  func finish() {
+    if machine.isOpen { machine.goingAway() }
   }
 
   func hold(_ isHeld: Bool) {
@@ -294,6 +317,7 @@ final class RequestConversation: Conversation {
     } catch {
       return false
     }
+    lastRefusal = nil
     machine.opened(now: loop.now)
     // This connection was dialled with a credential that has been replaced since.
     if nextSource != nil || shared.isHeld { machine.goingAway() }
@@ -313,7 +337,7 @@ final class RequestConversation: Conversation {
     session?.forEachOpenRequest { tag, _, wasSent in
       if !wasSent { machine.ended(tag, .unprocessed, now: now) }
     }
-    let cause = cause(of: reason)
+    let (cause, evidence) = cause(of: reason)
     // After bytes that are not HTTP/2 we close the link ourselves, but it counts as a silent close.
     let closure = session?.failure == nil ? reason.forLane : .silent
     let hasHeard = machine.hasHeard
@@ -323,7 +347,7 @@ final class RequestConversation: Conversation {
     // It does not concern the credential of the next connection.
     let isOutdated = hasHeard || nextSource != nil
     let ending = (isOutdated ? reason.onWorkingConnection : reason).ending(failures: machine.failures)
-    return ConversationEnd(ending: ending, cause: cause, retryAt: machine.retryAt)
+    return ConversationEnd(ending: ending, cause: cause, evidence: evidence, retryAt: machine.retryAt)
   }
 }
 
@@ -335,6 +359,14 @@ extension RequestMachine.Cause: CustomStringConvertible {
     case .streamReset: "the service resets the streams of requests"
     case .streamRefused: "the service refuses the streams of requests"
     case .meaninglessAnswer: "the service gives answers that the protocol does not know"
+    }
+  }
+
+  fileprivate var evidence: ProgressWatchdog.Evidence {
+    switch self {
+    case .refusal: .answer
+    case .noAnswer: .silence
+    case .streamReset, .streamRefused, .meaninglessAnswer: .failure
     }
   }
 }

@@ -34,10 +34,12 @@ package struct PoolMachine: Sendable {
   private var bucket: TokenBucket
   private var hasBeenOpen = false
   private var failedDials = 0
-  private var starving: (since: Instant, last: Instant)?
+  /// A producer waits for room since then; how many notifications had their outcome then.
+  private var starving: (since: Instant, last: Instant, settledCount: Int)?
   package private(set) var laneCount: Int
   /// The number of lanes that have not had a connection: their effect is not known yet.
   private var newLaneCount: Int
+  private var trial = GrowthTrial()
 
   package init(limits: Limits, now: Instant) {
     self.limits = limits
@@ -63,6 +65,7 @@ package struct PoolMachine: Sendable {
     newLaneCount = max(0, newLaneCount - 1)
     // A shortage from before counts no more, because the lanes may now be fast enough.
     starving = nil
+    if newLaneCount == 0 { trial.opened(now: now) }
   }
 
   /// A connection has ended. Returns the reason if the gateway must be given up at once. After a
@@ -87,9 +90,12 @@ package struct PoolMachine: Sendable {
     case none
     /// Add this many lanes.
     case add(Int)
-    /// Call ``PoolMachine/starved(mayGrow:usefulLaneCount:now:)`` again at this time if a producer
-    /// still waits.
+    /// Call ``PoolMachine/starved(mayGrow:usefulLaneCount:settledCount:now:)`` again at this time if
+    /// a producer still waits.
     case look(Instant)
+    /// Remove this many lanes, the newest ones: they take nothing new, and leave when all they hold
+    /// has its outcome. They brought next to nothing.
+    case takeBack(Int)
   }
 
   /// A producer found no room in any lane, or still waits for some.
@@ -104,18 +110,40 @@ package struct PoolMachine: Sendable {
   ///   - mayGrow: false while the app is in trouble, because more connections would not help.
   ///   - usefulLaneCount: how many lanes could soon send what the lanes have to resend; 0 if they
   ///     need no help. This count is based on measurements, so the pool grows at once.
-  package mutating func starved(mayGrow: Bool, usefulLaneCount: Int = 0, now: Instant) -> Growth {
-    guard laneCount < limits.lanes.upperBound else { return .none }
-    if mayGrow, usefulLaneCount > 0, newLaneCount == 0 { return grow(to: max(usefulLaneCount, laneCount * 2)) }
-    guard mayGrow, newLaneCount == 0, let starving, now.since(starving.last) <= Self.shortage * 2 else {
-      starving = (now, now)
+  ///   - settledCount: how many of the app's notifications have their outcome, from any start.
+  package mutating func starved(
+    mayGrow: Bool, usefulLaneCount: Int = 0, settledCount: Int = 0, now: Instant
+  ) -> Growth {
+    if mayGrow, usefulLaneCount > 0, newLaneCount == 0, laneCount < limits.lanes.upperBound {
+      trial.forget()
+      return grow(to: max(usefulLaneCount, laneCount * 2))
+    }
+    guard laneCount < limits.lanes.upperBound || trial.isRunning else { return .none }
+    // An outage says nothing about the lanes, nor does a time without a shortage.
+    let isLasting = starving.map { now.since($0.last) <= Self.shortage * 2 }
+    if !mayGrow || isLasting == false { trial.forget() }
+    guard mayGrow, newLaneCount == 0, let starving, isLasting == true else {
+      starving = (now, now, settledCount)
       return .look(now + Self.shortage)
     }
-    guard now.since(starving.since) >= Self.shortage else {
-      self.starving = (starving.since, now)
-      return .look(starving.since + Self.shortage)
+    self.starving?.last = now
+    switch trial.judge(settledCount: settledCount, now: now) {
+    case .wait(let until): return .look(min(until, now + Self.shortage))
+    case .takeBack(let count):
+      self.starving = nil
+      let removed = min(count, laneCount - limits.lanes.lowerBound)
+      laneCount -= removed
+      return removed > 0 ? .takeBack(removed) : .none
+    case .proceed: break
     }
-    return grow(to: laneCount * 2)
+    guard laneCount < limits.lanes.upperBound else { return .none }
+    let elapsed = now.since(starving.since)
+    guard elapsed >= Self.shortage else { return .look(starving.since + Self.shortage) }
+    let growth = grow(to: laneCount * 2)
+    if case .add(let count) = growth {
+      trial.began(added: count, rate: Double(settledCount - starving.settledCount) / elapsed.inSeconds, now: now)
+    }
+    return growth
   }
 
   /// A refusal ended a connection, and no other open connection is idle. Returns whether to add a

@@ -6,7 +6,7 @@
 package struct ProgressWatchdog: Sendable {
   /// The app makes no progress at present.
   package struct Trouble: Hashable, Sendable {
-    /// What happened last, for example `503 ServiceUnavailable`.
+    /// What says most about it, for example `503 ServiceUnavailable`; see ``Evidence``.
     package var cause: String
     /// When the trouble began, even if its cause has changed.
     package var since: Instant
@@ -14,6 +14,21 @@ package struct ProgressWatchdog: Sendable {
     package var nextTryAt: Instant?
     /// The number of reports since then.
     package var count: Int
+  }
+
+  /// How much a cause says. A service that refuses a credential also closes the connection, which
+  /// says less. So a cause stays until one that says as much is reported, or until it is old.
+  package enum Evidence: Int, Comparable, Sendable {
+    /// A connection has ended, and nobody said why.
+    case ending
+    /// Nothing came in time.
+    case silence
+    /// The network, TLS or the protocol has failed in a known way.
+    case failure
+    /// The gateway has said it.
+    case answer
+
+    package static func < (left: Evidence, right: Evidence) -> Bool { left.rawValue < right.rawValue }
   }
 
   /// A local limit makes the app wait. It does not use up patience.
@@ -44,6 +59,8 @@ package struct ProgressWatchdog: Sendable {
   /// A check is planned.
   private var isWatched = false
   package private(set) var trouble: Trouble?
+  /// What the trouble's cause says, and when it was last reported.
+  private var shown = (evidence: Evidence.ending, at: Instant.start)
   private var lastHold: Hold?
   package private(set) var notes: [Note] = []
   /// Reports whose cause found no room in ``notes``.
@@ -61,6 +78,8 @@ package struct ProgressWatchdog: Sendable {
   private static let checkInterval = Duration.seconds(1)
   /// The longest times after which an app that was suspended tries again, first and later.
   private static let retryPauses = Duration.seconds(60) ... .seconds(900)
+  /// A cause that was not reported for this long gives way to one that says less.
+  private static let causeAge = Duration.seconds(60)
   /// Holds with less than this between them count as one.
   private static let holdGap = Duration.seconds(2)
 
@@ -73,19 +92,24 @@ package struct ProgressWatchdog: Sendable {
   /// Something kept the app from progress. This may happen many times a second.
   ///
   /// - Returns: when ``check(now:hasWork:)`` must be called; nil if a call is already planned.
-  package mutating func troubled(_ cause: String, nextTryAt: Instant?, now: Instant) -> Instant? {
+  package mutating func troubled(
+    _ cause: String, _ evidence: Evidence, nextTryAt: Instant?, now: Instant
+  ) -> Instant? {
+    let cause = cause == trouble?.cause ? cause : Self.printable(cause)
+    note(cause, now: now)
     guard var trouble else {
-      let cause = Self.printable(cause)
-      note(cause, now: now)
+      shown = (evidence, now)
       trouble = Trouble(cause: cause, since: now, nextTryAt: nextTryAt, count: 1)
       guard !isWatched else { return nil }
       isWatched = true
       return now + min(patience, Self.checkInterval)
     }
-    if trouble.cause != cause { trouble.cause = Self.printable(cause) }
+    if evidence >= shown.evidence || now.since(shown.at) > Self.causeAge {
+      trouble.cause = cause
+      shown = (evidence, now)
+    }
     trouble.count += 1
     trouble.nextTryAt = Self.next(trouble.nextTryAt, nextTryAt, now: now)
-    note(trouble.cause, now: now)
     self.trouble = trouble
     return nil
   }
@@ -151,7 +175,7 @@ package struct ProgressWatchdog: Sendable {
     return lastHold
   }
 
-  /// Must be called when ``troubled(_:nextTryAt:now:)`` says, and then when each result says, until
+  /// Must be called when ``troubled(_:_:nextTryAt:now:)`` says, and then when each result says, until
   /// that is ``Check/calm``.
   ///
   /// - Parameter hasWork: a notification waits for its outcome.

@@ -166,6 +166,9 @@ package struct RequestMachine: ~Copyable {
   /// Everything before this position has its outcome. It moves with ``takeEffects()``.
   package var settled: UInt64 { map.settled }
   package var inFlightCount: Int { inFlight.count }
+
+  /// When the oldest request in flight was sent; nil: there is none.
+  package var oldestRequestAt: Instant? { inFlight.oldest?.submittedAt }
   /// Connections in a row that settled nothing.
   package var failures: Int { backoff.failures }
   package var isOpen: Bool { if case .open = phase { true } else { false } }

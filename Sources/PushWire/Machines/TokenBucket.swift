@@ -18,20 +18,8 @@ package struct TokenBucket: Sendable {
     refilledAt = now
   }
 
-  /// The rate of notifications of a sender that may run late.
-  ///
-  /// A sender waits until it may send, and a busy event loop wakes it later than that. What it
-  /// could have sent meanwhile it sends then, as far as ``lateness`` goes back. So over any time it
-  /// sends at most what the rate and that lateness allow. With a shorter burst the time would be
-  /// lost, and the rate never reached.
-  package static func sending(perSecond: Double, now: Instant) -> TokenBucket {
-    // At the beginning no app is late: 20 ms keep the wake-ups few.
-    TokenBucket(
-      perSecond: perSecond, burst: 1 + perSecond * lateness.inSeconds, initial: max(1, perSecond / 50), now: now)
-  }
-
-  /// How late a sender may be without losing anything.
-  package static let lateness = Duration.milliseconds(250)
+  /// The time before `now` has filled nothing.
+  package mutating func startRefilling(now: Instant) { refilledAt = max(now, refilledAt) }
 
   /// Takes as many as there are now, at most `count`.
   package mutating func take(upTo count: Int, now: Instant) -> Int {

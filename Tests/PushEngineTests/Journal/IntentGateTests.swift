@@ -41,12 +41,16 @@ internal import Testing
 
     /// - Parameters:
     ///   - sent: How much of the ring has been sent.
-    ///   - step: By default the intent covers the whole backlog.
+    ///   - step: So many are in flight. By default the intent covers the whole backlog.
+    ///   - largestStep: By default no more than `step`.
     func ask(
-      through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, walk: Walk = Walk(), waitsForAnswers: Bool = false
+      through end: UInt64, sent: UInt64 = 0, step: Int = 1 << 40, largestStep: Int? = nil, walk: Walk = Walk(),
+      waitsForAnswers: Bool = false, now: Instant = .start
     ) {
       let position = small.journal.journal.nextPosition.rawValue
-      let backlog = IntentGate.Backlog(sent: sent, published: end, step: step, waitsForAnswers: waitsForAnswers)
+      let backlog = IntentGate.Backlog(
+        sent: sent, published: end, largestStep: largestStep ?? step, inFlightCount: step, now: now,
+        waitsForAnswers: waitsForAnswers)
       gate.ask(backlog, walk: walk) { [answers] in answers.count.withLock { $0 += 1 } }
       guard small.journal.journal.nextPosition.rawValue > position else { return }
       intents.append((position, gate.askedThrough ?? 0))
@@ -300,6 +304,49 @@ internal import Testing
       }
     }
     #expect((19...21).contains(asker.intents.count))
+  }
+
+  @Test("a lane that sends little covers little, and one that waits for the journal soon covers as much as it may")
+  func adaptiveSteps() throws {
+    let small = try SmallJournal(SimulatedDisk())
+    let asker = Asker(small)
+    var (sent, second, widest, waits) = (UInt64(0), 0, 0, 0)
+    // All that it may send goes at once.
+    while sent < 50_000 {
+      asker.ask(
+        through: 50_000, sent: sent, step: 0, largestStep: 2_000, now: .start + .milliseconds(second * 10))
+      widest = max(widest, Int((asker.gate.askedThrough ?? 0) - sent))
+      if asker.gate.through > sent {
+        sent = asker.gate.through
+      } else {
+        waits += 1
+        second += 1
+        small.run(second)
+        _ = asker.takeAnswers()
+      }
+    }
+    #expect(widest == 2_000)
+    #expect(waits < 35)
+    // Two a second.
+    for _ in 0..<40 {
+      second += 50
+      asker.ask(
+        through: sent + 5_000, sent: sent, step: 0, largestStep: 2_000, now: .start + .milliseconds(second * 10))
+      small.run(second)
+      _ = asker.takeAnswers()
+      if asker.gate.through > sent { sent += 1 }
+    }
+    #expect(asker.gate.through - sent <= 2_000)
+    sent = asker.gate.through
+    for _ in 0..<40 {
+      second += 50
+      asker.ask(
+        through: sent + 5_000, sent: sent, step: 0, largestStep: 2_000, now: .start + .milliseconds(second * 10))
+      small.run(second)
+      _ = asker.takeAnswers()
+      if asker.gate.through > sent { sent += 1 }
+    }
+    #expect(asker.gate.through - sent <= 2 * UInt64(IntentStep.smallest))
   }
 
   @Test(

@@ -90,12 +90,12 @@ struct PoolMachineTests {
     #expect(first.map { $0.at <= at(5) + .milliseconds(120) } == true)
     #expect(addition(&machine, from: at(6), for: .seconds(1)) == nil, "the second lane has no connection yet")
     opened(&machine, 1, now: at(7))
-    #expect(addition(&machine, from: at(7), for: .seconds(1))?.count == 2)
-    opened(&machine, 2, now: at(8))
-    #expect(addition(&machine, from: at(8), for: .seconds(1))?.count == 2)
-    #expect(machine.laneCount == 6)
+    #expect(addition(&machine, from: at(7), for: .seconds(2))?.count == 2)
     opened(&machine, 2, now: at(9))
-    #expect(addition(&machine, from: at(9), for: .seconds(10)) == nil)
+    #expect(addition(&machine, from: at(9), for: .seconds(2))?.count == 2)
+    #expect(machine.laneCount == 6)
+    opened(&machine, 2, now: at(11))
+    #expect(addition(&machine, from: at(11), for: .seconds(10)) == nil)
   }
 
   @Test("a lane with too much to resend adds lanes at once, but not before the last new lanes have connected")

@@ -1,0 +1,115 @@
+/// The rate of notifications of a sender that may run late.
+///
+/// A sender waits until it may send, and a busy event loop wakes it later than that. What it could
+/// have sent meanwhile it may send afterwards, as far as ``lateness`` goes back; otherwise the rate
+/// would never be reached. It sends that a little at a time: in no second does it send more than
+/// ``excess`` above the rate.
+package struct SendingRate: Sendable {
+  private var bucket: TokenBucket
+  /// What was sent lately, so that no second has more than ``limit``.
+  private var lastSecond = LastSecond()
+  /// The most in any second.
+  private let limit: Int
+  /// Whether anything was sent. Before that no time is lost, so none is caught up.
+  private var hasBegun = false
+
+  /// How late a sender may be without losing anything.
+  package static let lateness = Duration.milliseconds(250)
+  /// How much more than the rate one second may have: half of the 2 % that gateways may see. The
+  /// other half is for the ways from here to there, which do not all take the same time.
+  package static let excess = 0.01
+
+  /// - Parameter perSecond: notifications, above zero.
+  package init(perSecond: Double, now: Instant) {
+    bucket = TokenBucket(
+      perSecond: perSecond, burst: 1 + perSecond * Self.lateness.inSeconds,
+      initial: Double(Self.unconnectedLimit(perSecond: perSecond)), now: now)
+    limit = Int(min(perSecond * (1 + Self.excess) + 1, Double(Int32.max)))
+  }
+
+  /// How many a connection that is not open yet may hold: what it sends within 10 ms. It sends
+  /// them at once when it opens.
+  package static func unconnectedLimit(perSecond: Double) -> Int {
+    max(1, Int(min(perSecond / 100, Double(Int32.max))))
+  }
+
+  /// Takes as many as there are now, at most `count`.
+  package mutating func take(upTo count: Int, now: Instant) -> Int {
+    begin(now: now)
+    let taken = bucket.take(upTo: min(count, limit - min(limit, lastSecond.count(now: now))), now: now)
+    lastSecond.add(taken, now: now)
+    return taken
+  }
+
+  /// Takes `count`, whether or not there are as many. What is missing must come before the next one
+  /// can be taken.
+  package mutating func spend(_ count: Int, now: Instant) {
+    begin(now: now)
+    bucket.spend(count, now: now)
+    lastSecond.add(count, now: now)
+  }
+
+  /// When the next one can be taken.
+  package mutating func nextAt(now: Instant) -> Instant {
+    guard hasBegun else { return now }
+    return max(bucket.nextAt(now: now), lastSecond.time(until: limit - 1, now: now))
+  }
+
+  private mutating func begin(now: Instant) {
+    if !hasBegun { bucket.startRefilling(now: now) }
+    hasBegun = true
+  }
+}
+
+/// How many were sent within the last second, in slots of its 256th part. A slot counts as a whole
+/// for as long as any part of it may be within that second.
+private struct LastSecond {
+  private static let slotCount = 257
+  private static let slotNanoseconds: UInt64 = 1_000_000_000 / 256
+
+  private var slots = [Int32](repeating: 0, count: slotCount)
+  private var total = 0
+  /// The number of the newest slot.
+  private var newest: UInt64 = 0
+
+  mutating func add(_ count: Int, now: Instant) {
+    guard count > 0 else { return }
+    advance(now: now)
+    let index = Int(newest % UInt64(Self.slotCount))
+    let added = Int32(clamping: Int(slots[index]) + count) - slots[index]
+    slots[index] += added
+    total += Int(added)
+  }
+
+  mutating func count(now: Instant) -> Int {
+    advance(now: now)
+    return total
+  }
+
+  /// When no more than `count` are left; `now` if that is so already.
+  mutating func time(until count: Int, now: Instant) -> Instant {
+    advance(now: now)
+    var left = total
+    guard left > max(0, count) else { return now }
+    for age in stride(from: UInt64(Self.slotCount) - 1, through: 0, by: -1) where age <= newest {
+      left -= Int(slots[Int((newest - age) % UInt64(Self.slotCount))])
+      // The slot leaves when the slot after the one a second later begins.
+      if left <= max(0, count) {
+        return Instant(nanoseconds: (newest - age + UInt64(Self.slotCount)) * Self.slotNanoseconds)
+      }
+    }
+    return now
+  }
+
+  /// A clock that goes back changes nothing.
+  private mutating func advance(now: Instant) {
+    let slot = now.nanoseconds / Self.slotNanoseconds
+    guard slot > newest else { return }
+    for number in (slot - newest >= UInt64(Self.slotCount) ? slot - UInt64(Self.slotCount) + 1 : newest + 1)...slot {
+      let index = Int(number % UInt64(Self.slotCount))
+      total -= Int(slots[index])
+      slots[index] = 0
+    }
+    newest = slot
+  }
+}
