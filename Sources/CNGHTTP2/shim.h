@@ -1,6 +1,7 @@
 // nghttp2 as Swift sees it, and the memory that a session works in.
 #pragma once
 #include <nghttp2/nghttp2.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,3 +153,8 @@ static inline void carillon_h2_memory_free(carillon_h2_memory *memory) {
   }
   free(memory);
 }
+
+// What malloc keeps for later: the bytes of all arenas that nobody uses.
+static inline size_t carillon_heap_free_bytes(void) { return mallinfo2().fordblks; }
+// Gives the whole pages among them back to the system.
+static inline void carillon_heap_trim(void) { (void)malloc_trim(0); }

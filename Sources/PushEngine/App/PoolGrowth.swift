@@ -13,7 +13,7 @@ final class PoolGrowth: Sendable {
   /// Longer than the life of most connections that end in refusals.
   private static let surplusTime = Duration.milliseconds(300)
 
-  /// The service has refused something temporarily, or not answered, and nothing was accepted within
+  /// The service has refused something temporarily, or not answered, and accepted nothing within
   /// the last round trip. More connections would not help.
   ///
   /// - Parameter nextTryAt: When a lane tries again, if that is later than now.

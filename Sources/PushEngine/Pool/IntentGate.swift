@@ -4,8 +4,8 @@ internal import PushWire
 /// How far a lane may send: up to the last durable intent.
 ///
 /// After a crash, everything that an intent covers may have arrived. So an intent covers at most
-/// one step more than what is sent (``IntentStep``). The next intent is written when half of the present one is used
-/// up. The journal commits at once if the lane would otherwise have to wait.
+/// one step more than what is sent (``IntentStep``). The next intent is written when half of the
+/// present one is used up. The journal commits at once if the lane would otherwise have to wait.
 struct IntentGate {
   /// What the lane could send if the journal allowed it.
   struct Backlog {

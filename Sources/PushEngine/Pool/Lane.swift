@@ -104,13 +104,13 @@ actor Lane: LinkDelegate {
     if conversation.isDisconnected, retireRing() { context.isShutDown = true } else { report(.stayed) }
   }
 
-  /// Leaves the pool after it was taken back, if its ring is still empty. Otherwise it leaves later.
+  /// Leaves the pool after it was taken back, if its ring is still empty; otherwise later.
   func leave() {
     guard !context.isShutDown, conversation.isDisconnected, retireRing() else { return requestPump() }
     context.isShutDown = true
   }
 
-  /// The pool has taken this lane back: when its ring is empty, its connection ends, then it leaves.
+  /// The pool has taken this lane back. When its ring is empty, its connection ends, and it leaves.
   ///
   /// - Returns: whether there is nothing more to do.
   private func isDone(published: UInt64) -> Bool {

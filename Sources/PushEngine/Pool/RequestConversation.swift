@@ -25,8 +25,8 @@ final class RequestConversation: Conversation {
   /// When an answer last settled something.
   private var progressedAt: Instant?
 
-  /// An intent covers at most as many requests as may be in flight, and this many more. With few streams,
-  /// responses come faster than the journal can commit.
+  /// An intent covers at most as many requests as may be in flight, and this many more. With few
+  /// streams, responses come faster than the journal can commit.
   private static let intentMargin = 400
   /// But no more than over the binary protocol.
   private static let intentLimit = 8192
@@ -220,8 +220,8 @@ final class RequestConversation: Conversation {
     return result
   }
 
-  /// More connections do not help a service that puts everything off. One that accepts others within
-  /// the same round trip is well.
+  /// More connections do not help a service that puts everything off. One that accepts others
+  /// within the same round trip is well.
   private func holdGrowth(_ effects: RequestMachine.Effects) {
     if effects.madeProgress {
       progressedAt = loop.now

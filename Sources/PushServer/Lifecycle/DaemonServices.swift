@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import PushEngine
 internal import PushStore
+internal import PushTransport
 internal import ServiceLifecycle
 
 /// Denies readiness for a while before the service ends, so that load balancers send elsewhere.
@@ -44,8 +45,8 @@ struct Sending: Service {
   }
 }
 
-/// Periodic work on the store: writes outcomes and the last use of keys, and deletes what is older
-/// than its retention.
+/// Periodic work: writes outcomes and the last use of keys to the store, deletes what is older than
+/// its retention, and gives memory back.
 struct Maintenance: Service {
   let store: any Store
   let outcomes: OutcomeRecorder
@@ -55,16 +56,20 @@ struct Maintenance: Service {
 
   /// Outcomes wait no longer in memory, also when the journal never syncs.
   private static let interval = Duration.seconds(1)
-  /// Intervals between the other tasks.
+  /// Intervals between the other tasks on the store.
   private static let rareness = 30
+  /// Intervals between looks at the memory.
+  private static let heapRareness = 5
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var count = 0
+      var heap = HeapTrim()
       while (try? await Task.sleep(for: Self.interval)) != nil {
         await writeOutcomes()
         count += 1
         if count % Self.rareness == 0 { await tidy() }
+        if count % Self.heapRareness == 0 { heap.look() }
       }
     }
     // Another part has failed and ended the task: the store would refuse, and is not to blame.

@@ -64,10 +64,9 @@ struct GrowthTrial: Sendable {
     guard case .opening(let added, let since) = phase else { return }
     let took = min(now.since(since), Self.longestOpening)
     // In whole nanoseconds, like instants: otherwise an end could be announced that never comes.
-    let time = Duration.nanoseconds(Int64(clamping: took.wholeNanoseconds / 2 * 3))
+    let half = Duration.nanoseconds(Int64(clamping: took.wholeNanoseconds / 2))
     phase = .filling(
-      added: added, until: now + max(Self.shortestMeasurement / 2, took),
-      time: max(Self.shortestMeasurement, time))
+      added: added, until: now + max(Self.shortestMeasurement / 2, half), time: max(Self.shortestMeasurement, took))
   }
 
   /// Measures, and judges. To be called while a reader waits for room and nothing else keeps the

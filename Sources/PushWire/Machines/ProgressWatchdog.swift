@@ -175,8 +175,8 @@ package struct ProgressWatchdog: Sendable {
     return lastHold
   }
 
-  /// Must be called when ``troubled(_:_:nextTryAt:now:)`` says, and then when each result says, until
-  /// that is ``Check/calm``.
+  /// Must be called when ``troubled(_:_:nextTryAt:now:)`` says, and then when each result says,
+  /// until that is ``Check/calm``.
   ///
   /// - Parameter hasWork: a notification waits for its outcome.
   package mutating func check(now: Instant, hasWork: Bool) -> Check {
