@@ -97,8 +97,8 @@ struct BridgeEndTests {
     await waiting.isOpen()
     let client = try BridgeRawClient(
       bridge, port: service.bridge, bytes: (7...9).flatMap { BridgeRawClient.frame(1, $0) })
-    // None of its frames was accepted: the number before the first one's.
-    #expect(try await client.connections().map(\.answer) == ["080a00000006"])
+    // None of its frames was accepted, but all wait in the journal.
+    #expect(try await client.connections().map(\.answer) == ["080a00000009"])
     #expect(try await waiting.connections().map(\.answer) == ["080affffffff"])
     let late = try BridgeRawClient(bridge, port: service.bridge, bytes: BridgeRawClient.frame(1, 1))
     #expect(try await late.connections().map(\.answer) == ["080affffffff"])

@@ -37,18 +37,25 @@ struct BridgeStoreTests {
     changes.notAccepted.append(
       IntakeChanges.NotAccepted(
         notification: StoredNotificationID(run: Self.run, line: 4), state: "rejected", detail: "400 BadDeviceToken"))
-    changes.bridge.ended.append(EndedConnection(connection: 1, from: 3, at: StoreInstant(milliseconds: 5000)))
-    changes.bridge.ended.append(EndedConnection(connection: 2, from: nil, at: StoreInstant(milliseconds: 5000)))
-    changes.bridge.alreadyDelivered["news"] = 3
+    changes.bridge.ended.append(
+      EndedConnection(connection: 1, from: 3, recentFrom: nil, at: StoreInstant(milliseconds: 5000)))
+    changes.bridge.ended.append(
+      EndedConnection(connection: 2, from: nil, recentFrom: 5, at: StoreInstant(milliseconds: 5000)))
+    changes.bridge.addAlreadyDelivered(1, app: "news", at: StoreInstant(milliseconds: 6000))
+    changes.bridge.addAlreadyDelivered(2, app: "news", at: StoreInstant(milliseconds: 7000))
     try store.write(changes)
     try store.write(changes)
     let found = try await store.forwardedFrames(since: StoreInstant(milliseconds: 5000))
     #expect(found.map(\.frames.count) == [6, 2])
     #expect(found.allSatisfy { $0.answeredBy == nil })
-    #expect(found.map(\.from) == [3, .max])
+    #expect(found.map(\.end?.from) == [3, nil])
+    #expect(found.map(\.end?.recentFrom) == [nil, 5])
     #expect(found.first?.acceptedLines == [2...3])
     #expect(found.first?.notAccepted.keys.sorted() == [4])
-    #expect(try await store.alreadyDelivered(app: "news") == 6)
+    let alreadyDelivered = try await store.alreadyDelivered(app: "news")
+    #expect(alreadyDelivered.count == 6)
+    #expect(alreadyDelivered.last == StoreInstant(milliseconds: 7000))
+    #expect(try await store.alreadyDelivered(app: "other").last == nil)
   }
 
   @Test("frames stay until their run has ended, and then as long as they may come again")
@@ -56,22 +63,40 @@ struct BridgeStoreTests {
     let place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
     var changes = firstFrames
-    changes.bridge.ended.append(EndedConnection(connection: 1, from: 3, at: StoreInstant(milliseconds: 5000)))
+    changes.bridge.ended.append(
+      EndedConnection(connection: 1, from: 3, recentFrom: nil, at: StoreInstant(milliseconds: 5000)))
     try store.write(changes)
     // The service is away: nothing has an answer, and it does not matter how long ago it came.
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000))
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000), now: nil)
     let waiting = try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_000))
-    #expect(waiting.map(\.from) == [3])
+    #expect(waiting.map(\.end?.from) == [3])
     var later = IntakeChanges()
     later.ended.append((run: Self.run, at: StoreInstant(milliseconds: 900_000)))
     try store.write(later)
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000))
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000), now: nil)
     let answered = try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_000))
     #expect(answered.map(\.answeredBy) == [StoreInstant(milliseconds: 900_000)])
-    #expect(answered.map(\.from) == [3])
+    #expect(answered.map(\.end?.from) == [3])
     #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_001)).isEmpty)
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_001))
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_001), now: nil)
     #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 0)).isEmpty)
+  }
+
+  @Test("frames that were recognised say so, and the last sign of life is a frame's or one that was noted")
+  func signs() async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
+    #expect(try await store.lastSignOfBridge() == nil)
+    var changes = firstFrames
+    var again = frames(1, position: 4, firstFrame: 4, line: 5, count: 2)
+    again.isRecognised = true
+    changes.bridge.add(again)
+    try store.write(changes)
+    let found = try await store.forwardedFrames(since: StoreInstant(milliseconds: 0))
+    #expect(found.map(\.frames.isRecognised) == [false, true])
+    #expect(try await store.lastSignOfBridge() == StoreInstant(milliseconds: 5000))
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 0), now: StoreInstant(milliseconds: 9000))
+    #expect(try await store.lastSignOfBridge() == StoreInstant(milliseconds: 9000))
   }
 
   @Test("as many frames of a client are kept as it may have")

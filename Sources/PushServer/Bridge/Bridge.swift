@@ -171,30 +171,40 @@ package final class Bridge: Sendable {
   /// intake of earlier processes is resumed.
   func restore() async throws(StoreError) {
     let lines = deployment.unfinishedIntakeLines
+    // Until then at least, the last process lived.
+    let lastSign = try await store.lastSignOfBridge() ?? .now
+    let reach = lastSign.milliseconds - BridgeRecovery.reach.components.seconds * 1000
     var recovery = BridgeRecovery()
     for found in try await store.forwardedFrames(since: oldestStored) {
       let frames = found.frames
       app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
       guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
+      let end = found.end.map { BridgeRecovery.End(from: $0.from, recentFrom: $0.recentFrom) }
       for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
         let line = frames.firstLine + UInt32(offset)
         let frame = BridgeRecovery.Frame(
           app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line),
-          answeredAt: Self.instant(found.answeredBy))
+          answeredAt: Self.instant(found.answeredBy), connection: frames.connection,
+          number: frames.firstFrame + UInt64(offset), isRecognised: frames.isRecognised)
         recovery.read(
-          frame, as: ForwardedLine(run, line: line), comesAgain: frames.firstFrame + UInt64(offset) >= found.from,
+          frame, as: ForwardedLine(run, line: line), end, isRecent: frames.at.milliseconds >= reach,
           isInJournal: UInt64(line) <= lines[run] ?? 0)
       }
     }
-    for (line, frame) in recovery.frames {
+    let now = Instant.now
+    for (line, frame, isByResponse) in recovery.frames {
       let app = app(frame.app)
       if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) {
         runs.withLock { $0[run] = app }
       }
-      app.restore(
-        frame.digest, ForwardedMemory.Entry(line: line, answer: frame.answer), client: frame.client,
-        at: frame.answeredAt)
+      app.restore(frame, as: line, isByResponse: isByResponse, now: now)
     }
+  }
+
+  /// The service listens now.
+  func begins() {
+    let now = Instant.now
+    for app in state.withLock({ Array($0.apps.values) }) { app.begins(now: now) }
   }
 
   /// What was answered before this is not remembered.
@@ -228,7 +238,7 @@ package final class Bridge: Sendable {
     }
     guard let apps else { return }
     for app in apps { for wake in app.sweep(now: now) { wake() } }
-    do throws(StoreError) { try await store.forgetForwarded(before: oldestStored) } catch {
+    do throws(StoreError) { try await store.forgetForwarded(before: oldestStored, now: .now) } catch {
       logger.warning("old frames of the bridge stay in the store", metadata: ["why": "\(error)"])
     }
   }

@@ -66,6 +66,7 @@ final class BridgeApp: Sendable {
       let isLess = trailLimit(connectionCount: count) < trailLimit(connectionCount: count - 1)
       let others = isLess ? state.links.values.filter { $0.client == link.client } : []
       state.links[link.id] = link
+      state.ledger.opened(link.id, client: link.client)
       state.counts.clients += 1
       return others.compactMap { $0.put(.sweep(trailLimit: trailLimit(connectionCount: count))) }
     }
@@ -105,10 +106,25 @@ final class BridgeApp: Sendable {
   func recognise(
     _ digest: FrameDigest, client: String, frame: UInt64, connection: UInt64, now: Instant
   ) -> ForwardedMemory.Entry? {
-    state.withLock {
-      $0.ledger.recognise(digest, client: client, frame: frame, connection: connection, now: now)
+    state.withLock { state in
+      defer { forgetEnds(&state) }
+      return state.ledger.recognise(digest, client: client, frame: frame, connection: connection, now: now)
     }
   }
+
+  /// The first frame of a connection has not come before; see ``BridgeLedger/goesOn(_:client:)``.
+  ///
+  /// - Returns: whether frames of the client are still remembered.
+  func goesOn(_ connection: UInt64, client: String) -> Bool {
+    state.withLock { state in
+      state.ledger.goesOn(connection, client: client)
+      forgetEnds(&state)
+      return state.ledger.remembers(client)
+    }
+  }
+
+  /// The service listens now.
+  func begins(now: Instant) { state.withLock { $0.ledger.renew(now: now) } }
 
   /// Frames were forwarded. To be called before their outcomes can come: what is written about them
   /// is durable before they are sent.
@@ -118,7 +134,7 @@ final class BridgeApp: Sendable {
       for frames in stretches {
         state.ledger.forwarded(frames.line, count: frames.count, frame: frames.number, connection: connection)
         state.counts.forwarded += frames.count
-        write(frames, client: client, connection: connection, &state)
+        write(frames, client: client, connection: connection, isRecognised: false, &state)
       }
     }
   }
@@ -126,7 +142,9 @@ final class BridgeApp: Sendable {
   /// Frames were recognised: they belong to this connection now.
   func recognised(_ stretches: [FrameStretch], client: String, connection: UInt64) {
     state.withLock { state in
-      for frames in stretches { write(frames, client: client, connection: connection, &state) }
+      for frames in stretches {
+        write(frames, client: client, connection: connection, isRecognised: true, &state)
+      }
       countAlreadyDelivered(&state)
     }
   }
@@ -135,11 +153,15 @@ final class BridgeApp: Sendable {
   private func countAlreadyDelivered(_ state: inout State) {
     let count = state.ledger.takeAlreadyDelivered()
     guard count > 0 else { return }
+    let now = StoreInstant.now
     state.counts.alreadyDelivered += count
-    outcomes.change { $0.alreadyDelivered[id, default: 0] += count }
+    state.counts.lastAlreadyDelivered = now
+    outcomes.change { $0.addAlreadyDelivered(count, app: id, at: now) }
   }
 
-  private func write(_ frames: FrameStretch, client: String, connection: UInt64, _ state: inout State) {
+  private func write(
+    _ frames: FrameStretch, client: String, connection: UInt64, isRecognised: Bool, _ state: inout State
+  ) {
     let now = StoreInstant.now
     let position = change(client, &state) { client in
       client.lastUse = now
@@ -149,7 +171,7 @@ final class BridgeApp: Sendable {
     let entry = ForwardedFrames(
       app: id, client: client, position: position, connection: connection, firstFrame: frames.number,
       run: StoredRunID(high: frames.line.high, low: frames.line.low), firstLine: frames.line.line,
-      digests: frames.digests.bytes, at: now)
+      digests: frames.digests.bytes, at: now, isRecognised: isRecognised)
     outcomes.change { changes in
       changes.countLimit = memory.count
       changes.add(entry)
@@ -186,27 +208,40 @@ final class BridgeApp: Sendable {
 
   // MARK: Ends
 
-  /// A connection has ended, and what is left of it may come again; see ``BridgeLedger/remember``.
-  func remember(
-    _ frames: [(number: UInt64, frame: BridgeTrail.Frame)], client: String, now: Instant
-  ) -> [UInt64] {
-    state.withLock { $0.ledger.remember(frames, client: client, now: now) }
+  /// A connection has ended. How it ended is written.
+  ///
+  /// - Returns: see ``BridgeLedger/ended(_:_:_:client:now:)``.
+  func ended(_ link: BridgeLink, _ end: BridgeEnd, _ remainder: BridgeRemainder, now: Instant) -> [UInt64] {
+    state.withLock { state in
+      outcomes.change {
+        $0.ended.append(
+          EndedConnection(
+            connection: link.id, from: remainder.from, recentFrom: remainder.recentFrom, at: .now))
+      }
+      defer { forgetEnds(&state) }
+      return state.ledger.ended(link.id, end, remainder, client: link.client, now: now)
+    }
   }
 
-  func forget(_ frames: [(number: UInt64, frame: BridgeTrail.Frame)]) {
-    state.withLock { $0.ledger.forget(frames) }
+  func remember(_ frames: BridgeRemainder.Frames, _ end: BridgeEnd, _ link: BridgeLink, now: Instant) -> [UInt64] {
+    state.withLock { $0.ledger.remember(frames, end, client: link.client, connection: link.id, now: now) }
   }
 
-  /// Writes how a connection ended.
-  func ended(_ connection: UInt64, from frame: UInt64?) {
-    outcomes.change { $0.ended.append(EndedConnection(connection: connection, from: frame, at: .now)) }
+  /// Writes which connections' frames do not come again any more.
+  private func forgetEnds(_ state: inout State) {
+    let forgotten = state.ledger.takeForgotten()
+    guard !forgotten.isEmpty else { return }
+    outcomes.change { changes in
+      for connection in forgotten {
+        changes.ended.append(EndedConnection(connection: connection, from: nil, recentFrom: nil, at: .now))
+      }
+    }
   }
 
   // MARK: Earlier processes
 
-  /// - Parameter time: of the answer.
-  func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, at time: Instant) {
-    state.withLock { $0.ledger.restore(digest, entry, client: client, at: time) }
+  func restore(_ frame: BridgeRecovery.Frame, as line: ForwardedLine, isByResponse: Bool, now: Instant) {
+    state.withLock { $0.ledger.restore(frame, as: line, isByResponse: isByResponse, now: now) }
   }
 
   func restore(position: Int64, client: String) {
@@ -221,6 +256,7 @@ final class BridgeApp: Sendable {
   func sweep(now: Instant) -> [@Sendable () -> Void] {
     state.withLock { state in
       state.ledger.sweep(now: now)
+      forgetEnds(&state)
       let oldest = StoreInstant.now.milliseconds - memory.age.components.seconds * 1000
       for (name, client) in state.clients {
         guard client.connectionCount == 0, client.lastUse.milliseconds < oldest, !state.ledger.remembers(name) else {

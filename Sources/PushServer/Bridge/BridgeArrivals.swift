@@ -12,9 +12,6 @@ struct BridgeClient {
   let link: BridgeLink
 }
 
-/// Frames of a connection, with their numbers.
-typealias BridgeFrames = [(number: UInt64, frame: BridgeTrail.Frame)]
-
 /// The frames of one connection of the bridge: what one read has brought, and what may come again.
 ///
 /// A value with everything that a frame needs, apart from the handler: frames come by the hundred
@@ -23,10 +20,13 @@ struct BridgeArrivals: BridgeIntake {
   let client: BridgeClient
   private let logger: Logger
   var trail: BridgeTrail
-  private var reach = ResendReach()
   /// When the present bytes came. Beside it, whether frames of the client are remembered.
   private var readAt = Instant.start
   private var isRemembered = false
+  /// Whether it is known what the connection begins with.
+  private var hasBegun = false
+  /// Frames that had been forwarded before, and the first of them.
+  private var resends: (count: Int, first: ForwardedLine?) = (0, nil)
   /// The notifications of the present bytes.
   private var taken = IntakeBatch()
   /// The frames in `taken`, in the same order.
@@ -45,20 +45,10 @@ struct BridgeArrivals: BridgeIntake {
   /// Called before the bytes of a read.
   mutating func begin(now: Instant) {
     readAt = now
-    reach.arrive(trail.next, now: now)
+    trail.arrive(now: now)
     // Asked once for all frames of a read. What a client sends again it sends after its other
     // connection has ended, and was remembered then.
     isRemembered = client.app.remembers(client.fingerprint)
-  }
-
-  /// The connection broke: which of its frames may come again, from the first of them on.
-  mutating func endByBreak(now: Instant) -> (from: UInt64, again: BridgeFrames, others: BridgeFrames) {
-    let first = reach.first(now: now, next: trail.next)
-    var (again, others): (BridgeFrames, BridgeFrames) = ([], [])
-    for entry in trail.frames(from: 0, now: now) {
-      if reach.comesAgain(entry.number, first: first) { again.append(entry) } else { others.append(entry) }
-    }
-    return (first, again, others)
   }
 
   mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? {
@@ -66,14 +56,19 @@ struct BridgeArrivals: BridgeIntake {
       let known = client.app.recognise(
         frame.digest, client: client.fingerprint, frame: number, connection: client.link.id, now: readAt)
     {
-      trail.took(frame.digest, line: known.line, answer: known.answer)
+      hasBegun = true
+      trail.recognised(frame.digest, known)
       recognised.append(number, frame.digest, as: known.line)
-      reach.recognise(number)
+      resends = (resends.count + 1, resends.first ?? known.line)
       return known.answer
     }
     trail.took(frame.digest, line: nil, answer: nil)
     do throws(CarillonError) {
       taken.append(try preparation.prepare(frame, client.push), frame.token)
+      if !hasBegun {
+        hasBegun = true
+        if isRemembered { isRemembered = client.app.goesOn(client.link.id, client: client.fingerprint) }
+      }
       takenFrames.append((number, frame.digest))
       return nil
     } catch {
@@ -96,6 +91,7 @@ struct BridgeArrivals: BridgeIntake {
       takenFrames.removeAll(keepingCapacity: true)
     }
     let link = client.link
+    link.handsOver(first.number)
     do throws(CarillonError) {
       try client.push.take(taken) { places, run, firstLine in
         var forwarded: [FrameStretch] = []
@@ -107,11 +103,25 @@ struct BridgeArrivals: BridgeIntake {
         client.app.forwarded(forwarded, as: run, client: client.fingerprint, connection: link.id)
         for frames in forwarded { trail.forwarded(frames.number, count: frames.count, as: frames.line) }
       } answer: { problem in
-        if problem != nil { link.put(.end(by: nil))?() }
+        if problem != nil { link.put(.end(by: nil))?() } else { link.isJournalled(first.number) }
       }
       return nil
     } catch {
       return first.number
     }
+  }
+
+  /// Every frame before this one is in the journal, or was not taken in.
+  var firstUnjournalled: UInt64 { client.link.firstUnjournalled ?? trail.next }
+
+  /// Says how many frames of the connection were not sent again.
+  func logResends() {
+    guard let first = resends.first, let run = IntakeRunID(high: first.high, low: first.low) else { return }
+    logger.notice(
+      "a client has sent again what was forwarded before; it is not sent twice",
+      metadata: [
+        "app": "\(client.app.id)", "client": "\(client.fingerprint)", "notifications": "\(resends.count)",
+        "first": "\(NotificationID(run: run, line: first.line))",
+      ])
   }
 }

@@ -1,3 +1,5 @@
+package import PushStore
+
 /// The bridge's counts of one app since the service began.
 package struct BridgeCounts: Hashable, Sendable {
   /// Connected now.
@@ -8,6 +10,8 @@ package struct BridgeCounts: Hashable, Sendable {
   package var forwarded = 0
   /// Frames that had been forwarded before, and were not sent twice.
   package var alreadyDelivered = 0
+  /// When that was known of the last of them. Nil: there was none.
+  package var lastAlreadyDelivered: StoreInstant?
   /// Error responses, by status.
   package var responses: [UInt8: Int] = [:]
   /// Connections that were closed without an error response because a frame of command 0 failed.

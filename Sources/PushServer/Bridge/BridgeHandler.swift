@@ -56,6 +56,7 @@ final class BridgeHandler: ChannelInboundHandler {
     let actions = session.received(bytes, now: now, intake: &arrivals)
     let refused = arrivals.handOver()
     self.arrivals = arrivals
+    if refused != nil { noteJournalled() }
     return refused.map { actions + session.end(before: $0, now: now) } ?? actions
   }
 
@@ -66,6 +67,7 @@ final class BridgeHandler: ChannelInboundHandler {
       begin(identity)
     case TLSEvent.inputClosed:
       peerHasClosed = true
+      arrivals?.trail.stop(now: now)
       perform(session.peerClosed(now: now))
     default:
       context.fireUserInboundEventTriggered(event)
@@ -82,7 +84,8 @@ final class BridgeHandler: ChannelInboundHandler {
     timer?.scheduled.cancel()
     // The connection broke: the client does not know how far it came. One that has closed its side
     // does not send anything again.
-    if !hasConcluded { if peerHasClosed { conclude(from: nil) } else { breakOff() } }
+    if !hasConcluded { conclude(peerHasClosed ? .closed : .broken) }
+    arrivals?.logResends()
     if let client = arrivals?.client { client.app.remove(client.link) }
     arrivals = nil
     bridge.closed()
@@ -143,6 +146,8 @@ final class BridgeHandler: ChannelInboundHandler {
         arrivals?.trail.answered(frame, count: count, answer)
         actions += session.answered(frame, count: count, answer, now: now)
       case .end(let latest):
+        arrivals?.trail.stop(now: now)
+        noteJournalled()
         actions += session.end(by: latest, now: now)
       case .clientsChanged:
         actions += judgeAgain(now: now)
@@ -157,9 +162,8 @@ final class BridgeHandler: ChannelInboundHandler {
   private func perform(_ actions: [BridgeAction]) {
     for action in actions {
       switch action {
-      case .concluded(let frame):
-        // A client of command 0 learns nothing, and sends only the frame again whose write fails.
-        conclude(from: session.hasFailedSilently ? nil : frame)
+      case .concluded(let end):
+        conclude(end)
         if session.hasFailedSilently { app?.count { $0.silentCloses += 1 } }
       case .send(let response):
         app?.count { $0.responses[response.status.rawValue, default: 0] += 1 }
@@ -174,38 +178,23 @@ final class BridgeHandler: ChannelInboundHandler {
     update()
   }
 
-  private func conclude(from frame: UInt64?) {
-    hasConcluded = true
-    endProducerWait()
-    guard let client = arrivals?.client else { return }
-    let now = now
-    let frames = arrivals?.trail.frames(from: frame ?? 0, now: now) ?? []
-    client.app.ended(client.link.id, from: frame)
-    guard frame != nil else { return client.app.forget(frames) }
-    remember(frames, client, now: now)
+  private func noteJournalled() {
+    if let arrivals { session.journalled(before: arrivals.firstUnjournalled) }
   }
 
-  /// The connection broke.
-  private func breakOff() {
+  private func conclude(_ end: BridgeEnd) {
     hasConcluded = true
     endProducerWait()
     let now = now
-    guard let client = arrivals?.client, let end = arrivals?.endByBreak(now: now) else { return }
-    client.app.ended(client.link.id, from: end.from)
-    client.app.forget(end.others)
-    remember(end.again, client, now: now)
-  }
-
-  private func remember(_ frames: BridgeFrames, _ client: BridgeClient, now: Instant) {
-    let underway = client.app.remember(frames, client: client.fingerprint, now: now)
+    guard let client = arrivals?.client, let remainder = arrivals?.trail.remainder(end, now: now) else { return }
+    let underway = Set(client.app.ended(client.link, end, remainder, now: now))
     guard !underway.isEmpty else { return }
     // Their answers have been put into the link.
     for case .answer(let number, let count, let answer) in client.link.take() {
       arrivals?.trail.answered(number, count: count, answer)
     }
-    let numbers = Set(underway)
-    let rest = arrivals?.trail.frames(from: underway[0], now: now).filter { numbers.contains($0.number) }
-    _ = client.app.remember(rest ?? [], client: client.fingerprint, now: now)
+    let rest = arrivals?.trail.frames(from: 0, now: now).filter { underway.contains($0.number) } ?? []
+    _ = client.app.remember(rest, end, client.link, now: now)
   }
 
   // MARK: Reading and time
@@ -256,6 +245,7 @@ final class BridgeHandler: ChannelInboundHandler {
       deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))
     ) {
       bound.value.timer = nil
+      bound.value.noteJournalled()
       bound.value.perform(bound.value.session.woken(now: bound.value.now))
     }
     timer = (time, scheduled)

@@ -19,6 +19,8 @@ final class BridgeLink: Sendable {
 
   private struct State {
     var messages: [Message] = []
+    /// The first frames of batches that the journal does not have yet.
+    var unjournalled: [UInt64] = []
     /// Reads the messages on the connection's event loop. Nil: it has ended.
     var wake: (@Sendable () -> Void)?
   }
@@ -47,6 +49,15 @@ final class BridgeLink: Sendable {
       return isFirst && !messages.isEmpty ? wake : nil
     }
   }
+
+  /// The app takes in frames from this one on.
+  func handsOver(_ frame: UInt64) { state.withLock { $0.unjournalled.append(frame) } }
+
+  /// The frames that began with this one are in the journal.
+  func isJournalled(_ frame: UInt64) { state.withLock { $0.unjournalled.removeAll { $0 == frame } } }
+
+  /// The first frame that is not in the journal.
+  var firstUnjournalled: UInt64? { state.withLock { $0.unjournalled.min() } }
 
   func take() -> [Message] {
     state.withLock { exchange(&$0.messages, with: []) }

@@ -23,7 +23,10 @@ struct BridgeRoutes: Sendable {
       json.field("frames", counts.frames)
       json.field("forwarded", counts.forwarded)
       json.field("alreadyDelivered", counts.alreadyDelivered)
-      json.field("alreadyDeliveredEver", alreadyDelivered)
+      json.field("alreadyDeliveredEver", alreadyDelivered.count)
+      if let last = counts.lastAlreadyDelivered ?? alreadyDelivered.last {
+        json.field("lastAlreadyDeliveredAt", InstantText.text(last))
+      }
       json.object("responses") {
         for (status, count) in counts.responses.sorted(by: { $0.key < $1.key }) { $0.field("\(status)", count) }
       }

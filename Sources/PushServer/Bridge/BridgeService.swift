@@ -39,6 +39,7 @@ struct BridgeService: Service {
       await loops.shutDown()
       throw error
     }
+    bridge.begins()
     listens(listeners[0].port, listeners.count > 1 ? listeners[1].port : nil)
     await cancelWhenGracefulShutdown {
       while (try? await Task.sleep(for: Self.interval)) != nil {

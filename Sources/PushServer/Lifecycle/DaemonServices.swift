@@ -89,7 +89,8 @@ struct Maintenance: Service {
       let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
       try await store.forget(endedBefore: oldest)
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: .now))
-      try await store.forgetForwarded(before: StoreInstant(milliseconds: StoreInstant.now.milliseconds - 86_400_000))
+      let yesterday = StoreInstant(milliseconds: StoreInstant.now.milliseconds - 86_400_000)
+      try await store.forgetForwarded(before: yesterday, now: nil)
     } catch {
       guard !Task.isCancelled else { return }
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])

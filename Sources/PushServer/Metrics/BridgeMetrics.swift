@@ -1,3 +1,4 @@
+internal import PushStore
 internal import PushWire
 
 /// The series of one app's bridge, set when metrics are exported.
@@ -7,6 +8,7 @@ struct BridgeMetrics: Sendable {
   private let clients: GaugeSeries
   private let frames: CounterSeries
   private let alreadyDelivered: CounterSeries
+  private let lastAlreadyDelivered: GaugeSeries
   private let feedback: CounterSeries
   private var responses: [UInt8: CounterSeries] = [:]
   private let silentCloses: CounterSeries
@@ -23,6 +25,7 @@ struct BridgeMetrics: Sendable {
     clients = registry.gauge(Metric.bridgeClients, labels)
     frames = registry.counter(Metric.bridgeFrames, labels)
     alreadyDelivered = registry.counter(Metric.bridgeAlreadyDelivered, labels)
+    lastAlreadyDelivered = registry.gauge(Metric.bridgeLastAlreadyDelivered, labels)
     feedback = registry.counter(Metric.bridgeFeedback, labels)
     silentCloses = registry.counter(Metric.bridgeSilentCloses, labels)
     for status in Self.usualStatuses { _ = counter(for: status.rawValue) }
@@ -39,6 +42,7 @@ struct BridgeMetrics: Sendable {
     clients.set(Int64(counts.clients))
     frames.set(total: counts.frames)
     alreadyDelivered.set(total: counts.alreadyDelivered)
+    lastAlreadyDelivered.set((counts.lastAlreadyDelivered?.milliseconds ?? 0) / 1000)
     feedback.set(total: counts.feedback)
     silentCloses.set(total: counts.silentCloses)
     for (status, count) in counts.responses { counter(for: status).set(total: count) }
@@ -46,6 +50,6 @@ struct BridgeMetrics: Sendable {
 
   /// All of them, for an app that is there no longer.
   var series: [any MetricSeries] {
-    [clients, frames, alreadyDelivered, feedback, silentCloses] + responses.values.map { $0 }
+    [clients, frames, alreadyDelivered, lastAlreadyDelivered, feedback, silentCloses] + responses.values.map { $0 }
   }
 }

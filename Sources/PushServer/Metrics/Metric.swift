@@ -59,6 +59,10 @@ enum Metric {
   static let bridgeAlreadyDelivered = MetricDescription(
     name: "carillon_bridge_already_delivered_total",
     help: "Frames that had been forwarded before and were not sent twice.", kind: .counter)
+  static let bridgeLastAlreadyDelivered = MetricDescription(
+    name: "carillon_bridge_last_already_delivered_timestamp_seconds",
+    help: "When a frame was last not sent because it had been forwarded before; 0: never since the start.",
+    kind: .gauge)
   static let bridgeResponses = MetricDescription(
     name: "carillon_bridge_responses_total", help: "Error responses to clients of the binary protocol, by status.",
     kind: .counter)
@@ -101,7 +105,8 @@ enum Metric {
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
-    bridgeFrames, bridgeAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused,
-    journalSync, journalLag, journalFailed, descriptorsLacking, storeLog, requestDuration,
+    bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
+    bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed, descriptorsLacking, storeLog,
+    requestDuration,
   ]
 }

@@ -4,8 +4,8 @@ package protocol BridgeRecords: Sendable {
   /// Frames of connections that did not end in good order, youngest process last, with what became
   /// of each. Runs that ended before the instant are left out: all their answers are older.
   func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames]
-  /// How often an app's clients sent something again that had been delivered.
-  func alreadyDelivered(app: String) async throws(StoreError) -> Int
+  /// How often an app's clients sent something again that had been delivered, and when last.
+  func alreadyDelivered(app: String) async throws(StoreError) -> (count: Int, last: StoreInstant?)
   /// Devices that are gone and were not registered since, after what was handed out, in the order
   /// in which they were found.
   ///
@@ -18,8 +18,12 @@ package protocol BridgeRecords: Sendable {
   /// The number of the last device that was handed out.
   func feedbackCursor(app: String) async throws(StoreError) -> Int64
   func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError)
-  /// Of runs that ended before the instant.
-  func forgetForwarded(before instant: StoreInstant) async throws(StoreError)
+  /// Forgets frames of runs that ended before the instant.
+  ///
+  /// - Parameter now: the bridge lives; nil: there is none.
+  func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError)
+  /// The last sign of life of a bridge: it was noted, or a frame came. Nil: there is none.
+  func lastSignOfBridge() async throws(StoreError) -> StoreInstant?
 }
 
 /// Neighbouring frames of one connection that are neighbouring lines of one run.
@@ -37,11 +41,14 @@ package struct ForwardedFrames: Hashable, Sendable {
   /// 16 bytes for each.
   package var digests: [UInt8]
   package var at: StoreInstant
+  /// They had been forwarded for an earlier connection.
+  package var isRecognised: Bool
 
   package init(
     app: String, client: String, position: Int64, connection: UInt64, firstFrame: UInt64, run: StoredRunID,
-    firstLine: UInt32, digests: [UInt8], at: StoreInstant
+    firstLine: UInt32, digests: [UInt8], at: StoreInstant, isRecognised: Bool = false
   ) {
+    self.isRecognised = isRecognised
     self.app = app
     self.client = client
     self.position = position
@@ -58,7 +65,8 @@ package struct ForwardedFrames: Hashable, Sendable {
 
   /// Adds frames that follow at once. Returns false if they do not.
   package mutating func append(_ next: ForwardedFrames) -> Bool {
-    guard connection == next.connection, run == next.run, firstFrame + UInt64(count) == next.firstFrame,
+    guard connection == next.connection, run == next.run, isRecognised == next.isRecognised,
+      firstFrame + UInt64(count) == next.firstFrame,
       UInt64(firstLine) + UInt64(count) == UInt64(next.firstLine), position + Int64(count) == next.position,
       count + next.count <= 8192
     else { return false }
@@ -70,13 +78,17 @@ package struct ForwardedFrames: Hashable, Sendable {
 /// How the connection of a bridge's client ended.
 package struct EndedConnection: Hashable, Sendable {
   package var connection: UInt64
-  /// Frames from this one on may come again; nil: none.
+  /// Frames from this one on may come again: an error response said so. Nil: none for this reason.
   package var from: UInt64?
+  /// Frames from this one on may come again, unless they were recognised, because the client may
+  /// not know how far it came. Nil: none for this reason.
+  package var recentFrom: UInt64?
   package var at: StoreInstant
 
-  package init(connection: UInt64, from: UInt64?, at: StoreInstant) {
+  package init(connection: UInt64, from: UInt64?, recentFrom: UInt64?, at: StoreInstant) {
     self.connection = connection
     self.from = from
+    self.recentFrom = recentFrom
     self.at = at
   }
 }
@@ -84,8 +96,8 @@ package struct EndedConnection: Hashable, Sendable {
 /// Frames that were forwarded, and what is known of them.
 package struct RememberedFrames: Hashable, Sendable {
   package var frames: ForwardedFrames
-  /// Frames before this one do not come again.
-  package var from: UInt64
+  /// The end of their connection. Nil: the process was killed before.
+  package var end: EndedConnection?
   package var acceptedLines: [ClosedRange<UInt32>] = []
   package var notAccepted: [UInt32: StoredRefusal] = [:]
   /// The end of their run: no answer came later. Nil: it has not ended.

@@ -18,4 +18,14 @@ enum BridgeSchema {
       feedbackCursor INTEGER NOT NULL DEFAULT 0
     ) STRICT, WITHOUT ROWID;
     """
+
+  /// Frames that were recognised do not come again when their connection breaks; a frame that comes
+  /// again because of an error response has an end of its own; and when something was not sent
+  /// twice.
+  static let resends = """
+    ALTER TABLE bridgeFrames ADD COLUMN isRecognised INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE bridgeEnds ADD COLUMN recentFrom INTEGER;
+    ALTER TABLE bridgeApps ADD COLUMN alreadyDeliveredAt INTEGER;
+    CREATE TABLE bridgeLife (number INTEGER PRIMARY KEY CHECK (number = 1), at INTEGER NOT NULL) STRICT;
+    """
 }

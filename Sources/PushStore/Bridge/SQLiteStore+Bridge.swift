@@ -7,16 +7,18 @@ extension SQLiteStore {
       let rows = try Row.fetchAll(
         database,
         sql: """
-          SELECT f.*, e.connection IS NOT NULL AS hasEnded, e.fromFrame, r.endedAt FROM bridgeFrames f
+          SELECT f.*, e.at AS connectionEnd, e.fromFrame, e.recentFrom, r.endedAt FROM bridgeFrames f
           LEFT JOIN bridgeEnds e ON e.connection = f.connection \(Self.runOfFrames)
           WHERE NOT \(Self.isOver) ORDER BY f.app, f.client, f.position
           """, arguments: ["instant": instant.milliseconds])
       return try rows.map { row in
-        var found = RememberedFrames(frames: ForwardedFrames(row), from: 0)
-        // A connection that ended in good order has nothing that comes again, but its frames say
-        // that they were recognised.
-        let from = row["fromFrame"] as Int64?
-        found.from = (row["hasEnded"] as Bool) ? from.map { UInt64(clamping: $0) } ?? .max : 0
+        var found = RememberedFrames(frames: ForwardedFrames(row))
+        if let at = row["connectionEnd"] as Int64? {
+          found.end = EndedConnection(
+            connection: found.frames.connection, from: (row["fromFrame"] as Int64?).map { UInt64(clamping: $0) },
+            recentFrom: (row["recentFrom"] as Int64?).map { UInt64(clamping: $0) },
+            at: StoreInstant(milliseconds: at))
+        }
         found.answeredBy = (row["endedAt"] as Int64?).map(StoreInstant.init(milliseconds:))
         try found.addOutcomes(database)
         return found
@@ -30,9 +32,21 @@ extension SQLiteStore {
     (f.at < :instant AND (r.number IS NULL OR r.endedAt IS NOT NULL AND r.endedAt < :instant))
     """
 
-  package func alreadyDelivered(app: String) async throws(StoreError) -> Int {
+  package func alreadyDelivered(app: String) async throws(StoreError) -> (count: Int, last: StoreInstant?) {
     try await read { database in
-      try Int.fetchOne(database, sql: "SELECT alreadyDelivered FROM bridgeApps WHERE app = ?", arguments: [app]) ?? 0
+      let row = try Row.fetchOne(
+        database, sql: "SELECT alreadyDelivered, alreadyDeliveredAt FROM bridgeApps WHERE app = ?", arguments: [app])
+      guard let row else { return (0, nil) }
+      return (row["alreadyDelivered"], (row["alreadyDeliveredAt"] as Int64?).map(StoreInstant.init(milliseconds:)))
+    }
+  }
+
+  package func lastSignOfBridge() async throws(StoreError) -> StoreInstant? {
+    try await read { database in
+      let at = try Int64.fetchOne(
+        database,
+        sql: "SELECT max(at) FROM (SELECT max(at) AS at FROM bridgeFrames UNION ALL SELECT at FROM bridgeLife)")
+      return at.map(StoreInstant.init(milliseconds:))
     }
   }
 
@@ -77,8 +91,12 @@ extension SQLiteStore {
     }
   }
 
-  package func forgetForwarded(before instant: StoreInstant) async throws(StoreError) {
+  package func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError) {
     try await write { database in
+      if let now {
+        try database.execute(
+          sql: "INSERT OR REPLACE INTO bridgeLife (number, at) VALUES (1, ?)", arguments: [now.milliseconds])
+      }
       try database.execute(
         sql: """
           DELETE FROM bridgeFrames WHERE at < :instant AND (app, client, position) IN (
@@ -101,8 +119,9 @@ struct BridgeWriter {
     let insert = try database.cachedStatement(
       sql: """
         INSERT OR REPLACE INTO bridgeFrames
-        (app, client, position, connection, firstFrame, runHigh, runLow, firstLine, count, at, digests)
-        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        (app, client, position, connection, firstFrame, runHigh, runLow, firstLine, count, at, digests,
+         isRecognised)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """)
     let trim = try database.cachedStatement(
       sql: "DELETE FROM bridgeFrames WHERE app = ? AND client = ? AND position < ?")
@@ -111,23 +130,27 @@ struct BridgeWriter {
         arguments: [
           entry.app, entry.client, entry.position, entry.connection.stored, Int64(clamping: entry.firstFrame),
           entry.run.high.stored, Int64(entry.run.low), Int64(entry.firstLine), entry.count, entry.at.milliseconds,
-          Data(entry.digests),
+          Data(entry.digests), entry.isRecognised,
         ])
       let oldest = entry.position - Int64(changes.countLimit)
       if oldest > 0 { try trim.execute(arguments: [entry.app, entry.client, oldest]) }
     }
     let end = try database.cachedStatement(
-      sql: "INSERT OR REPLACE INTO bridgeEnds (connection, fromFrame, at) VALUES (?, ?, ?)")
+      sql: "INSERT OR REPLACE INTO bridgeEnds (connection, fromFrame, recentFrom, at) VALUES (?, ?, ?, ?)")
     for entry in changes.ended {
       try end.execute(
-        arguments: [entry.connection.stored, entry.from.map { Int64(clamping: $0) }, entry.at.milliseconds])
+        arguments: [
+          entry.connection.stored, entry.from.map { Int64(clamping: $0) },
+          entry.recentFrom.map { Int64(clamping: $0) }, entry.at.milliseconds,
+        ])
     }
-    for (app, count) in changes.alreadyDelivered {
+    for (app, found) in changes.alreadyDelivered {
       try database.execute(
         sql: """
-          INSERT INTO bridgeApps (app, alreadyDelivered) VALUES (?, ?)
-          ON CONFLICT DO UPDATE SET alreadyDelivered = alreadyDelivered + excluded.alreadyDelivered
-          """, arguments: [app, count])
+          INSERT INTO bridgeApps (app, alreadyDelivered, alreadyDeliveredAt) VALUES (?, ?, ?)
+          ON CONFLICT DO UPDATE SET alreadyDelivered = alreadyDelivered + excluded.alreadyDelivered,
+          alreadyDeliveredAt = excluded.alreadyDeliveredAt
+          """, arguments: [app, found.count, found.last.milliseconds])
     }
   }
 }
@@ -140,7 +163,7 @@ extension ForwardedFrames {
       run: StoredRunID(
         high: UInt64(bitPattern: row["runHigh"]), low: UInt32(truncatingIfNeeded: row["runLow"] as Int64)),
       firstLine: UInt32(truncatingIfNeeded: row["firstLine"] as Int64), digests: Array(row["digests"] as Data),
-      at: StoreInstant(milliseconds: row["at"]))
+      at: StoreInstant(milliseconds: row["at"]), isRecognised: row["isRecognised"])
   }
 }
 

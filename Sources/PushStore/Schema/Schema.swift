@@ -24,6 +24,7 @@ enum Schema {
     migrator.registerMigration("10: possible copies") { try $0.execute(sql: PossibleDuplicateSchema.copies) }
     migrator.registerMigration("11: all apps is a word") { try $0.execute(sql: Schema.reachOfKeys) }
     migrator.registerMigration("12: plans of campaigns apart") { try $0.execute(sql: CampaignSchema.plansApart) }
+    migrator.registerMigration("13: resends to the bridge") { try $0.execute(sql: BridgeSchema.resends) }
     return migrator
   }
 

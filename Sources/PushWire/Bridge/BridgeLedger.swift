@@ -18,13 +18,29 @@ package struct BridgeLedger: Sendable {
     case nobody
   }
 
-  private let limits: ForwardedMemory.Limits
+  /// The connections of one client that may still send frames.
+  private struct Connections {
+    /// How many error responses the client's connections had got when each of these began.
+    var open: [UInt64: Int] = [:]
+    var responseCount = 0
+  }
+
+  private struct Client {
+    var memory: ForwardedMemory
+    /// Connections that ended with an error response, and whose frames are in the memory.
+    var sources: Set<UInt64> = []
+  }
+
+  let limits: ForwardedMemory.Limits
   private let pool: (any MemoryPool)?
   /// Lines of frames that were forwarded on the connection that waits for them.
   private var fresh = WaitingLines()
   /// What waits for all other lines.
   private var waiting: [ForwardedLine: Waiting] = [:]
-  private var memories: [String: ForwardedMemory] = [:]
+  private var clients: [String: Client] = [:]
+  private var connections: [String: Connections] = [:]
+  /// See ``takeForgotten()``.
+  private var forgotten: [UInt64] = []
 
   /// Frames that were recognised and whose first sending was accepted; see
   /// ``takeAlreadyDelivered()``.
@@ -46,21 +62,23 @@ package struct BridgeLedger: Sendable {
     fresh.add(line, count: count, frame: frame, connection: connection)
   }
 
-  /// What an earlier process forwarded, without the client knowing of it.
+  /// Something that the client may send again.
   ///
-  /// - Parameter time: of its answer.
-  package mutating func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, at time: Instant)
-  {
+  /// - Parameter source: the connection, if it ended with an error response.
+  mutating func restore(
+    _ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, source: UInt64?
+  ) {
     if entry.answer == nil {
       _ = fresh.take(entry.line)
       waiting[entry.line] = .memory(client: client, digest)
     }
-    let empty = ForwardedMemory(limits, pool: pool)
-    drop(memories[client, default: empty].remember(digest, entry, at: time))
+    let empty = Client(memory: ForwardedMemory(limits, pool: pool))
+    drop(clients[client, default: empty].memory.remember(digest, entry))
+    if let source { clients[client]?.sources.insert(source) }
   }
 
   /// Whether anything of this client's may come again.
-  package func remembers(_ client: String) -> Bool { memories[client] != nil }
+  package func remembers(_ client: String) -> Bool { clients[client] != nil }
 
   /// A frame that was forwarded before, for an earlier connection of the client. If it has no
   /// answer yet, that goes to this frame.
@@ -68,8 +86,9 @@ package struct BridgeLedger: Sendable {
     _ digest: FrameDigest, client: String, frame: UInt64, connection: UInt64, now: Instant
   ) -> ForwardedMemory.Entry? {
     // In place: a copy would cost as much as the memory is large.
-    let entry = memories[client]?.take(digest, now: now)
-    if memories[client]?.isEmpty == true { memories[client] = nil }
+    let entry = clients[client]?.memory.take(digest, now: now)
+    if entry?.until != nil { clients[client]?.memory.resendBegins(connection) }
+    forgetIfEmpty(client)
     switch entry?.answer {
     case .accepted?: alreadyDelivered += 1
     case .refused?: break
@@ -109,7 +128,7 @@ package struct BridgeLedger: Sendable {
       if answer == .accepted { alreadyDelivered += 1 }
       return Delivery(connection: connection, frame: frame, answer: answer)
     case .memory(let client, let digest)?:
-      memories[client]?.answered(line, digest, answer, now: now)
+      clients[client]?.memory.answered(line, digest, answer, now: now)
       return nil
     case .nobody?:
       if answer == .accepted { alreadyDelivered += 1 }
@@ -119,13 +138,46 @@ package struct BridgeLedger: Sendable {
     }
   }
 
-  /// A connection has ended, and its client may send these frames again.
+  // MARK: Connections
+
+  /// A connection of a client begins.
+  package mutating func opened(_ connection: UInt64, client: String) {
+    connections[client, default: Connections()].open[connection] = connections[client]?.responseCount ?? 0
+  }
+
+  /// The first frame of a connection that is forwarded has not come before. What an error response
+  /// called discarded does not come any more if this is the connection on which it would have come:
+  /// the client's only one, and begun after the response.
+  package mutating func goesOn(_ connection: UInt64, client: String) {
+    guard let known = connections[client], known.open.count == 1, known.open[connection] == known.responseCount,
+      clients[client]?.memory.hasEntriesBehindResponse == true
+    else { return }
+    drop(clients[client]?.memory.dropBehindResponse() ?? [])
+    forgetIfEmpty(client)
+  }
+
+  /// A connection has ended.
   ///
   /// - Returns: frames whose answer is on its way to the connection. They are to be handed over
-  ///   again with it.
-  package mutating func remember(
-    _ frames: [(number: UInt64, frame: BridgeTrail.Frame)], client: String, now: Instant
+  ///   again with it, by ``remember(_:_:client:connection:now:)``.
+  package mutating func ended(
+    _ connection: UInt64, _ end: BridgeEnd, _ remainder: BridgeRemainder, client: String, now: Instant
   ) -> [UInt64] {
+    connections[client]?.open[connection] = nil
+    if connections[client]?.open.isEmpty == true {
+      connections[client] = nil
+    } else if end.isByResponse {
+      connections[client]?.responseCount += 1
+    }
+    clients[client]?.memory.resendEnds(connection, now: now)
+    forget(remainder.others)
+    return remember(remainder.again, end, client: client, connection: connection, now: now)
+  }
+
+  package mutating func remember(
+    _ frames: BridgeRemainder.Frames, _ end: BridgeEnd, client: String, connection: UInt64, now: Instant
+  ) -> [UInt64] {
+    let until = end.isByResponse ? now + limits.quietTime : nil
     var underway: [UInt64] = []
     for (number, frame) in frames {
       guard let line = frame.line else { continue }
@@ -134,27 +186,44 @@ package struct BridgeLedger: Sendable {
         underway.append(number)
         continue
       }
-      restore(
-        frame.digest, ForwardedMemory.Entry(line: line, answer: isWaiting ? nil : frame.answer), client: client,
-        at: isWaiting ? now : frame.answeredAt)
+      let entry = ForwardedMemory.Entry(
+        line: line, answer: isWaiting ? nil : frame.answer, answeredAt: frame.answeredAt, until: until)
+      restore(frame.digest, entry, client: client, source: until == nil ? nil : connection)
     }
     return underway
   }
 
-  /// A connection has ended, and these frames do not come again.
-  package mutating func forget(_ frames: [(number: UInt64, frame: BridgeTrail.Frame)]) {
+  private mutating func forget(_ frames: BridgeRemainder.Frames) {
     for (_, frame) in frames {
       guard frame.answer == nil, let line = frame.line, fresh.take(line).isEmpty else { continue }
       if case .frame? = waiting[line] { waiting[line] = .nobody }
     }
   }
 
+  /// The service listens: what an error response of an earlier process called discarded can come
+  /// from now on.
+  package mutating func renew(now: Instant) {
+    for client in Array(clients.keys) { clients[client]?.memory.renew(now: now) }
+  }
+
   /// Forgets what is too old. To be called now and then: a client may never come back.
   package mutating func sweep(now: Instant) {
-    for client in Array(memories.keys) {
-      memories[client]?.sweep(now: now)
-      if memories[client]?.isEmpty == true { memories[client] = nil }
+    for client in Array(clients.keys) {
+      drop(clients[client]?.memory.sweep(now: now) ?? [])
+      forgetIfEmpty(client)
     }
+  }
+
+  /// Connections that ended with an error response and whose frames do not come again any more,
+  /// since the last call.
+  package mutating func takeForgotten() -> [UInt64] { exchange(&forgotten, with: []) }
+
+  private mutating func forgetIfEmpty(_ client: String) {
+    if clients[client]?.memory.hasEntriesBehindResponse == false, clients[client]?.sources.isEmpty == false {
+      forgotten += clients[client]?.sources ?? []
+      clients[client]?.sources = []
+    }
+    if clients[client]?.memory.isEmpty == true { clients[client] = nil }
   }
 
   private mutating func drop(_ lines: [ForwardedLine]) {

@@ -9,8 +9,19 @@ package struct BridgeRecovery: Sendable {
     package var answer: FrameAnswer?
     /// Its answer is not younger than this.
     package var answeredAt: Instant
+    package var connection: UInt64
+    /// Its number on the connection.
+    package var number: UInt64
+    /// It had been forwarded for an earlier connection.
+    package var isRecognised: Bool
 
-    package init(app: String, client: String, digest: FrameDigest, answer: FrameAnswer?, answeredAt: Instant) {
+    package init(
+      app: String, client: String, digest: FrameDigest, answer: FrameAnswer?, answeredAt: Instant, connection: UInt64,
+      number: UInt64, isRecognised: Bool
+    ) {
+      self.connection = connection
+      self.number = number
+      self.isRecognised = isRecognised
       self.answeredAt = answeredAt
       self.app = app
       self.client = client
@@ -19,26 +30,83 @@ package struct BridgeRecovery: Sendable {
     }
   }
 
-  private var latest: [ForwardedLine: Frame] = [:]
+  /// The end of a connection as it was written; see ``BridgeRemainder``.
+  package struct End: Hashable, Sendable {
+    package var from: UInt64?
+    package var recentFrom: UInt64?
+
+    package init(from: UInt64?, recentFrom: UInt64?) {
+      self.from = from
+      self.recentFrom = recentFrom
+    }
+
+    fileprivate func comesAgain(_ frame: Frame) -> Bool {
+      frame.number >= from ?? .max || !frame.isRecognised && frame.number >= recentFrom ?? .max
+    }
+  }
+
+  /// What is known of a connection that was open when its process was killed.
+  private struct Killed {
+    /// The first frame that came shortly before.
+    var recentFrom: UInt64?
+    /// The frame behind the first that is not known to have been accepted. The client may have been
+    /// told that it failed.
+    var from: UInt64?
+  }
+
+  /// How long before the last sign of life of a killed process a frame may have come to be
+  /// remembered.
+  package static var reach: Duration { ResendReach.duration }
+
+  private var latest: [ForwardedLine: (frame: Frame, isByResponse: Bool)] = [:]
   private var order: [ForwardedLine] = []
+  private var killed: [UInt64: Killed] = [:]
 
   package init() {}
 
   /// A frame that was forwarded as a line, or recognised as one. The last record of a line decides.
   ///
   /// - Parameters:
-  ///   - comesAgain: the connection ended, and its client got no answer about this frame.
+  ///   - end: of the frame's connection. Nil: its process was killed before, so for its client it
+  ///     broke.
+  ///   - isRecent: the frame came shortly before the last sign of life.
   ///   - isInJournal: the journal has the line. What it does not have was never sent.
-  package mutating func read(_ frame: Frame, as line: ForwardedLine, comesAgain: Bool, isInJournal: Bool) {
+  package mutating func read(
+    _ frame: Frame, as line: ForwardedLine, _ end: End?, isRecent: Bool, isInJournal: Bool
+  ) {
     latest[line] = nil
-    guard comesAgain, frame.answer != nil || isInJournal else { return }
-    latest[line] = frame
+    let known = end ?? killedEnd(frame, isRecent: isRecent)
+    // After a kill, what was recognised may come again as well.
+    let comesAgain = end == nil ? frame.number >= known.recentFrom ?? .max : false
+    guard comesAgain || known.comesAgain(frame), frame.answer != nil || isInJournal else { return }
+    latest[line] = (frame, end != nil && frame.number >= known.from ?? .max)
     order.append(line)
   }
 
+  private mutating func killedEnd(_ frame: Frame, isRecent: Bool) -> End {
+    var known = killed[frame.connection] ?? Killed()
+    if isRecent { known.recentFrom = known.recentFrom ?? frame.number }
+    let end = End(from: known.from, recentFrom: known.recentFrom)
+    if frame.answer != .accepted { known.from = known.from ?? frame.number + 1 }
+    killed[frame.connection] = known
+    return end
+  }
+
   /// The recovered frames in the order of the records, each line once.
-  package var frames: [(line: ForwardedLine, frame: Frame)] {
+  package var frames: [(line: ForwardedLine, frame: Frame, isByResponse: Bool)] {
     var latest = latest
-    return order.compactMap { line in latest.removeValue(forKey: line).map { (line, $0) } }
+    return order.compactMap { line in latest.removeValue(forKey: line).map { (line, $0.frame, $0.isByResponse) } }
+  }
+}
+
+extension BridgeLedger {
+  /// What an earlier process forwarded, without the client knowing of it.
+  package mutating func restore(
+    _ frame: BridgeRecovery.Frame, as line: ForwardedLine, isByResponse: Bool, now: Instant
+  ) {
+    let entry = ForwardedMemory.Entry(
+      line: line, answer: frame.answer, answeredAt: frame.answeredAt,
+      until: isByResponse ? now + limits.quietTime : nil)
+    restore(frame.digest, entry, client: frame.client, source: isByResponse ? frame.connection : nil)
   }
 }

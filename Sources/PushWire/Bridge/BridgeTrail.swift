@@ -13,8 +13,19 @@ package struct BridgeTrail: Sendable {
     /// Nil: it was never forwarded.
     package var line: ForwardedLine?
     package var answer: FrameAnswer?
-    /// When it was known to have its answer, in whole seconds of the clock.
+    /// When it was known to have its first answer, in whole seconds of the clock.
     package var answeredAt: Instant
+    /// It had been forwarded for an earlier connection.
+    package var isRecognised = false
+  }
+
+  /// A frame that was recognised.
+  private struct Recognised {
+    let number: UInt64
+    /// When its first answer came. `noSecond`: it has come later, if at all.
+    let second: UInt32
+
+    static let noSecond = UInt32.max
   }
 
   /// Neighbours that were forwarded as neighbouring lines or not at all.
@@ -65,6 +76,9 @@ package struct BridgeTrail: Sendable {
   private var first: UInt64 = 0
   /// The number of the next frame.
   package private(set) var next: UInt64 = 0
+  /// In order. Those before ``first`` are dropped now and then.
+  private var recognised: [Recognised] = []
+  var reach = ResendReach()
 
   /// The places that each connection has without a share of the pool.
   private static let freeCapacity = 64
@@ -92,6 +106,16 @@ package struct BridgeTrail: Sendable {
       stretches.append(Stretch(first: next, count: 1, line: line))
     }
     next += 1
+  }
+
+  /// A frame came that was forwarded before.
+  package mutating func recognised(_ digest: FrameDigest, _ known: ForwardedMemory.Entry) {
+    if recognised.count >= 1024, recognised[recognised.count / 2].number < first {
+      recognised.removeFirst(recognised.count / 2)
+    }
+    let second = known.answer == nil ? Recognised.noSecond : known.answeredAt.wholeSeconds
+    recognised.append(Recognised(number: next, second: second))
+    took(digest, line: known.line, answer: known.answer)
   }
 
   /// Neighbouring frames were forwarded as neighbouring lines.
@@ -144,13 +168,20 @@ package struct BridgeTrail: Sendable {
     mark(now: now)
     var found: [(number: UInt64, frame: Frame)] = []
     var mark = marks.startIndex
+    var again = recognised.startIndex
     for stretch in stretches[firstStretch...] where stretch.line != nil {
       for number in max(stretch.first, number)..<max(stretch.end, number) {
         while mark < marks.endIndex, marks[mark].end <= number { mark += 1 }
-        let frame = Frame(
+        while again < recognised.endIndex, recognised[again].number < number { again += 1 }
+        var frame = Frame(
           digest: digests[place(number)], line: stretch.line(of: number),
           answer: FrameAnswer(code: answers[place(number)]),
           answeredAt: mark < marks.endIndex ? Instant(wholeSeconds: marks[mark].second) : now)
+        if again < recognised.endIndex, recognised[again].number == number {
+          frame.isRecognised = true
+          let second = recognised[again].second
+          if second != Recognised.noSecond { frame.answeredAt = Instant(wholeSeconds: second) }
+        }
         found.append((number, frame))
       }
     }

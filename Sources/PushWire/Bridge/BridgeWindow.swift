@@ -5,6 +5,10 @@
 /// and everything after it was discarded. So the response is written only when every frame before
 /// *k* has its answer and none of those failed: *k* is the first that failed.
 ///
+/// Status 10 for frame *k* means that everything up to *k* was taken. Where answers are awaited no
+/// longer, *k* is the last frame in the journal: it gets its outcome later. A number that the client
+/// does not know would make some clients lose everything.
+///
 /// Frames are numbered from 0 in the order of their arrival. Answers come in any order, each once.
 /// Without bytes, sockets and clock: times are parameters.
 package struct BridgeWindow: Sendable {
@@ -24,15 +28,16 @@ package struct BridgeWindow: Sendable {
   package enum PlantedMistake: Hashable, Sendable, CaseIterable {
     /// The first failure that is heard of is answered at once.
     case answersEarly
-    /// Status 10 names a frame although earlier ones have no answer.
-    case namesUnanswered
+    /// Status 10 names the last frame that has arrived, whether it was taken in or not.
+    case namesUntaken
   }
 
   package enum Conclusion: Hashable, Sendable {
     /// The first frame that failed. No response for command 0: the connection is closed without
     /// one.
     case failed(UInt64, ErrorResponse?)
-    /// Status 10: every frame before this one was accepted, and the client sends the rest again.
+    /// Status 10: every frame before this one was accepted or is in the journal, and the client
+    /// sends the rest again.
     case shutDown(from: UInt64, ErrorResponse?)
     /// The client sends nothing more, and gets no error response.
     case finished
@@ -60,6 +65,8 @@ package struct BridgeWindow: Sendable {
   /// Command 0 has no identifiers, and its clients read nothing.
   private var isSimpleOnly = true
   private var isEnding = false
+  /// Every frame before this one is in the journal, or was not taken in.
+  private var firstUnjournalled: UInt64 = 0
   /// Frames from this one on get no answer.
   private var lastFrame: UInt64?
   private var peerHasClosed = false
@@ -119,6 +126,9 @@ package struct BridgeWindow: Sendable {
     }
   }
 
+  /// Everything that was taken in before a frame is in the journal.
+  package mutating func journalled(before frame: UInt64) { firstUnjournalled = max(firstUnjournalled, frame) }
+
   /// The bridge or its upstream ends: no more frames are taken, and an error response names the
   /// last one that was.
   ///
@@ -175,11 +185,17 @@ package struct BridgeWindow: Sendable {
   private var isMute: Bool { isSimpleOnly && nextFrame > 0 }
 
   private var shutDown: Conclusion {
-    if limits.plantedMistake == .namesUnanswered, entries.count > 0 {
-      let last = entries[entries.count - 1].identifier
-      return .shutDown(from: nextFrame, ErrorResponse(status: .shutdown, identifier: last))
-    }
-    return .shutDown(
-      from: firstUnanswered, isMute ? nil : ErrorResponse(status: .shutdown, identifier: lastAccepted))
+    let from = firstNotNamed
+    let last = from == firstUnanswered ? lastAccepted : entries[Int(from - firstUnanswered) - 1].identifier
+    return .shutDown(from: from, isMute ? nil : ErrorResponse(status: .shutdown, identifier: last))
+  }
+
+  /// The frame behind the one that status 10 names.
+  private var firstNotNamed: UInt64 {
+    if limits.plantedMistake == .namesUntaken { return nextFrame }
+    // A client that is told of accepted frames only hears of all refusals, on its next connection.
+    guard isEnding || firstUnanswered == 0 else { return firstUnanswered }
+    let taken = min(nextFrame, firstUnjournalled, firstFailure ?? .max, lastFrame ?? .max)
+    return max(firstUnanswered, taken)
   }
 }

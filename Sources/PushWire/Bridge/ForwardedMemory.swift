@@ -6,14 +6,19 @@
 /// time. Each entry counts once, so two equal notifications that were forwarded are recognised
 /// twice.
 ///
-/// Bounded by number, by the pool of all memories, and by age. The age counts from the answer: an
-/// entry without one is still going to be sent, and stays.
+/// Bounded by number, by the pool of all memories, and by age. The age counts from the first answer:
+/// an entry without one is still going to be sent, and stays.
+///
+/// What an error response called discarded comes again at once or not at all. Such an entry ends
+/// ``Limits/quietTime`` after the response and its answer.
 package struct ForwardedMemory: Sendable {
   package struct Limits: Hashable, Sendable {
     /// How many entries each client has.
     package var count = 65_536
     /// How long an entry is kept after its answer.
     package var age = Duration.seconds(600)
+    /// How long after an error response a client may take to begin sending again.
+    package var quietTime = Duration.seconds(60)
     /// The memory of all clients together.
     package var byteCount = 64 << 20
 
@@ -24,10 +29,16 @@ package struct ForwardedMemory: Sendable {
     package var line: ForwardedLine
     /// Nil while there is no answer.
     package var answer: FrameAnswer?
+    /// When the first answer was known, in whole seconds; without an answer it says nothing.
+    package var answeredAt: Instant
+    /// Its end if an error response called it discarded; see ``Limits/quietTime``.
+    package var until: Instant?
 
-    package init(line: ForwardedLine, answer: FrameAnswer?) {
+    package init(line: ForwardedLine, answer: FrameAnswer?, answeredAt: Instant, until: Instant? = nil) {
       self.line = line
       self.answer = answer
+      self.answeredAt = answeredAt
+      self.until = until
     }
   }
 
@@ -36,13 +47,22 @@ package struct ForwardedMemory: Sendable {
     var line: ForwardedLine
     /// When the answer came.
     var second: UInt32
+    /// ``Entry/until``; `noEnd`: nil.
+    var until: UInt32
     /// ``FrameAnswer/code``.
     var answer: UInt16
     /// False once the entry was taken.
     var isHeld: Bool
 
-    var entry: Entry { Entry(line: line, answer: FrameAnswer(code: answer)) }
+    static let noEnd = UInt32.max
+
+    var entry: Entry {
+      Entry(
+        line: line, answer: FrameAnswer(code: answer), answeredAt: Instant(wholeSeconds: second),
+        until: isBehindResponse ? Instant(wholeSeconds: until) : nil)
+    }
     var isAnswered: Bool { answer != FrameAnswer.noCode }
+    var isBehindResponse: Bool { until != Self.noEnd }
   }
 
   private let limits: Limits
@@ -56,6 +76,12 @@ package struct ForwardedMemory: Sendable {
   private var table: [UInt32] = []
   package private(set) var count = 0
   private var unansweredCount = 0
+  /// Entries with an ``Entry/until``.
+  private var behindResponseCount = 0
+  /// Open connections that have begun to send such entries again. None ends while there is one.
+  private var resending: Set<UInt64> = []
+  /// None of them ends before this second.
+  private var quietUntil: UInt32 = 0
 
   private static let leastCapacity = 16
   package static let byteCountPerPlace = MemoryLayout<Slot>.stride + 2 * MemoryLayout<UInt32>.stride
@@ -67,20 +93,21 @@ package struct ForwardedMemory: Sendable {
 
   package var isEmpty: Bool { count == 0 }
 
-  /// - Parameter time: of its answer.
+  /// Whether there are entries that an error response called discarded.
+  package var hasEntriesBehindResponse: Bool { behindResponseCount > 0 }
+
   /// - Returns: lines without an answer that are forgotten for it. Their answers are not needed any
   ///   more.
   @discardableResult
-  package mutating func remember(_ digest: FrameDigest, _ entry: Entry, at time: Instant) -> [ForwardedLine] {
+  package mutating func remember(_ digest: FrameDigest, _ entry: Entry) -> [ForwardedLine] {
     var forgotten: [ForwardedLine] = []
     while count >= limits.count { dropOldest(&forgotten) }
     makeRoom(isAnswered: entry.answer != nil, &forgotten)
     append(
       Slot(
-        digest: digest, line: entry.line, second: time.wholeSeconds, answer: entry.answer?.code ?? FrameAnswer.noCode,
+        digest: digest, line: entry.line, second: entry.answeredAt.wholeSeconds,
+        until: entry.until.map(\.wholeSeconds) ?? Slot.noEnd, answer: entry.answer?.code ?? FrameAnswer.noCode,
         isHeld: true))
-    count += 1
-    if entry.answer == nil { unansweredCount += 1 }
     return forgotten
   }
 
@@ -100,29 +127,53 @@ package struct ForwardedMemory: Sendable {
     unansweredCount -= 1
   }
 
+  /// A connection has begun to send again what an error response called discarded.
+  package mutating func resendBegins(_ connection: UInt64) { resending.insert(connection) }
+
+  /// A connection has ended. What it has not sent again yet may come on the next one.
+  package mutating func resendEnds(_ connection: UInt64, now: Instant) {
+    if resending.remove(connection) != nil { renew(now: now) }
+  }
+
+  /// What an error response called discarded may come from now on for ``Limits/quietTime``.
+  package mutating func renew(now: Instant) { quietUntil = (now + limits.quietTime).wholeSeconds }
+
+  /// The client has gone on with something else than what an error response called discarded.
+  ///
+  /// - Returns: lines without an answer that are forgotten.
+  package mutating func dropBehindResponse() -> [ForwardedLine] {
+    remove((first..<next).filter { slots[place($0)].isBehindResponse })
+  }
+
   /// Drops what is too old, and gives memory back.
-  package mutating func sweep(now: Instant) {
-    // Entries without an answer go behind the others: they are looked at again the next time.
-    for _ in 0..<(next - first) {
-      let slot = slots[place(first)]
-      guard slot.isHeld else {
-        first += 1
-        continue
-      }
-      if slot.isAnswered {
-        guard isOver(slot, now: now) else { break }
-        removeFirst()
-      } else {
-        moveFirstBack()
-      }
-    }
+  ///
+  /// - Returns: lines without an answer that are forgotten.
+  @discardableResult
+  package mutating func sweep(now: Instant) -> [ForwardedLine] {
+    let forgotten = remove((first..<next).filter { isOver(slots[place($0)], now: now) })
     var capacity = slots.count
     while capacity > Self.leastCapacity, count * 4 <= capacity { capacity /= 2 }
     if capacity < slots.count { resize(capacity) }
+    return forgotten
+  }
+
+  private mutating func remove(_ numbers: [UInt64]) -> [ForwardedLine] {
+    var forgotten: [ForwardedLine] = []
+    for place in numbers.map(place) where slots[place].isHeld {
+      if !slots[place].isAnswered { forgotten.append(slots[place].line) }
+      remove(place: place)
+    }
+    while first < next, !slots[place(first)].isHeld { first += 1 }
+    return forgotten
   }
 
   private func isOver(_ slot: Slot, now: Instant) -> Bool {
-    slot.isAnswered && .seconds(now.wholeSeconds - min(now.wholeSeconds, slot.second)) > limits.age
+    guard slot.isAnswered else { return false }
+    let now = now.wholeSeconds
+    func hasPassed(_ duration: Duration) -> Bool { .seconds(now - min(now, slot.second)) > duration }
+    if hasPassed(limits.age) { return true }
+    return slot.isBehindResponse && resending.isEmpty && now > max(slot.until, quietUntil)
+      && hasPassed(limits.quietTime)
   }
 
   // MARK: Slots
@@ -153,14 +204,15 @@ package struct ForwardedMemory: Sendable {
     let slot = slots[place(first)]
     removeFirst()
     append(slot)
-    count += 1
-    unansweredCount += 1
   }
 
   private mutating func append(_ slot: Slot) {
     slots[place(next)] = slot
     insert(place(next))
     next += 1
+    count += 1
+    if !slot.isAnswered { unansweredCount += 1 }
+    if slot.isBehindResponse { behindResponseCount += 1 }
   }
 
   /// - Parameter isAnswered: what the room is for.
@@ -184,8 +236,8 @@ package struct ForwardedMemory: Sendable {
     for number in first..<next where slots[place(number)].isHeld { kept.append(slots[place(number)]) }
     (first, next) = (0, UInt64(kept.count))
     let empty = Slot(
-      digest: FrameDigest(high: 0, low: 0), line: ForwardedLine(high: 0, low: 0, line: 0), second: 0, answer: 0,
-      isHeld: false)
+      digest: FrameDigest(high: 0, low: 0), line: ForwardedLine(high: 0, low: 0, line: 0), second: 0, until: 0,
+      answer: 0, isHeld: false)
     kept += repeatElement(empty, count: capacity - kept.count)
     slots = kept
     table = [UInt32](repeating: 0, count: capacity * 2)
@@ -233,6 +285,7 @@ package struct ForwardedMemory: Sendable {
     slots[place].isHeld = false
     count -= 1
     if !slots[place].isAnswered { unansweredCount -= 1 }
+    if slots[place].isBehindResponse { behindResponseCount -= 1 }
     // Later entries of the table move into the gap, but not before their home.
     var (gap, next) = (index, (index + 1) & (table.count - 1))
     while table[next] != 0 {

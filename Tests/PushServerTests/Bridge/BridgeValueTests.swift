@@ -55,26 +55,6 @@ struct BridgeValueTests {
     #expect(throws: ConfigurationError.self) { try Self.configuration(bridge) }
   }
 
-  @Test("after a break the frames of the last ten seconds may come again, but none that was recognised")
-  func reachOfResends() {
-    var reach = ResendReach()
-    let begin = Instant.start + .seconds(100)
-    #expect(reach.first(now: begin, next: 0) == 0)
-    reach.arrive(0, now: begin)
-    reach.arrive(5, now: begin + .seconds(30))
-    // It counts with the read a moment before it.
-    reach.arrive(7, now: begin + .milliseconds(30_200))
-    reach.recognise(8)
-    #expect(reach.first(now: begin + .seconds(31), next: 9) == 5)
-    #expect(reach.first(now: begin + .seconds(40), next: 9) == 5)
-    #expect(reach.first(now: begin + .seconds(42), next: 9) == 9)
-    #expect((4..<10).filter { reach.comesAgain($0, first: 5) } == [5, 6, 7, 9])
-    // A connection that lives on forgets what can come again no more.
-    reach.arrive(20, now: begin + .seconds(60))
-    #expect(reach.first(now: begin + .seconds(61), next: 21) == 20)
-    #expect(reach.comesAgain(20, first: 20))
-  }
-
   @Test("new connections of one address are bounded, those of others are not")
   func handshakes() {
     var limit = HandshakeLimit(rate: 2)

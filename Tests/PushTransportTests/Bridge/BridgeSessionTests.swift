@@ -47,7 +47,11 @@ struct BridgeSessionTests {
     let early = session.woken(now: Self.at(59))
     #expect(early == [])
     let actions = session.woken(now: Self.at(60))
-    #expect(actions == [.concluded(from: 1), .send(ErrorResponse(status: .shutdown, identifier: 1)), .halfClose])
+    #expect(
+      actions == [
+        .concluded(.shutDown(from: 1, unanswered: 1)), .send(ErrorResponse(status: .shutdown, identifier: 1)),
+        .halfClose,
+      ])
   }
 
   @Test("its answers are waited for, and it is not looked at again before the bound")
@@ -111,7 +115,11 @@ struct BridgeSessionTests {
     #expect(actions == [])
     #expect(session.wake == Self.at(8))
     let ended = session.woken(now: Self.at(8))
-    #expect(ended == [.concluded(from: 2), .send(ErrorResponse(status: .shutdown, identifier: 2)), .halfClose])
+    #expect(
+      ended == [
+        .concluded(.shutDown(from: 2, unanswered: 2)), .send(ErrorResponse(status: .shutdown, identifier: 2)),
+        .halfClose,
+      ])
   }
 
   @Test("an end with a time of its own hastens a conclusion that is awaited, and delays none")
@@ -131,7 +139,40 @@ struct BridgeSessionTests {
     var session = Self.session()
     _ = Self.receive(Self.frame(1), &session, 0)
     let actions = session.end(by: Self.at(2), now: Self.at(2))
-    #expect(actions == [.concluded(from: 0), .send(ErrorResponse(status: .shutdown, identifier: 0)), .halfClose])
+    #expect(
+      actions == [
+        .concluded(.shutDown(from: 0, unanswered: 0)), .send(ErrorResponse(status: .shutdown, identifier: 0)),
+        .halfClose,
+      ])
+  }
+
+  @Test("nothing is answered: status 10 names the last frame in the journal, before the first that failed")
+  func endUnanswered() {
+    for (journalled, failed, named) in [(4, nil, 4), (2, nil, 2), (4, 2, 2), (0, nil, 0)] as [(UInt64, UInt64?, UInt64)]
+    {
+      var session = Self.session()
+      _ = Self.receive((1...4).flatMap { Self.frame($0) }, &session, 0)
+      if let failed { _ = session.answered(failed, .refused(.invalidToken), now: Self.at(1)) }
+      session.journalled(before: journalled)
+      _ = session.end(by: Self.at(8), now: Self.at(2))
+      let ended = session.woken(now: Self.at(8))
+      let response = ErrorResponse(status: .shutdown, identifier: UInt32(named))
+      #expect(ended == [.concluded(.shutDown(from: named, unanswered: 0)), .send(response), .halfClose])
+    }
+  }
+
+  @Test("a service that does not answer, and goes on: with an answered frame, status 10 names that one")
+  func failureWaits() {
+    for isAnswered in [true, false] {
+      var session = Self.session()
+      _ = Self.receive((1...4).flatMap { Self.frame($0) }, &session, 0)
+      session.journalled(before: 4)
+      if isAnswered { _ = session.answered(0, .accepted, now: Self.at(0)) }
+      _ = session.answered(3, .refused(.invalidToken), now: Self.at(0))
+      let ended = session.woken(now: Self.at(30))
+      let response = ErrorResponse(status: .shutdown, identifier: isAnswered ? 1 : 3)
+      #expect(ended.contains(.send(response)))
+    }
   }
 
   @Test("a client that closed its side is told how far its frames came, after the bound")
@@ -142,7 +183,10 @@ struct BridgeSessionTests {
     let actions = session.peerClosed(now: Self.at(1))
     #expect(actions == [])
     let ended = session.woken(now: Self.at(31))
-    #expect(ended == [.concluded(from: 2), .send(ErrorResponse(status: .shutdown, identifier: 2)), .close])
+    #expect(
+      ended == [
+        .concluded(.shutDown(from: 2, unanswered: 2)), .send(ErrorResponse(status: .shutdown, identifier: 2)), .close,
+      ])
   }
 
   @Test("a client of command 0 that closed its side takes everything for accepted")
@@ -151,7 +195,7 @@ struct BridgeSessionTests {
     _ = Self.receive(Self.frame(0, 1), &session, 0)
     _ = session.peerClosed(now: Self.at(1))
     let ended = session.woken(now: Self.at(31))
-    #expect(ended == [.concluded(from: nil), .close])
+    #expect(ended == [.concluded(.closed), .close])
     #expect(session.hasFailedSilently == false)
   }
 
@@ -165,7 +209,7 @@ struct BridgeSessionTests {
     var broken = Self.session()
     _ = Self.receive(Array(Self.frame(command, 1).prefix(5)), &broken, 0)
     let actions = broken.peerClosed(now: Self.at(0))
-    #expect(actions == [.concluded(from: 0), .close])
+    #expect(actions == [.concluded(.broken), .close])
     #expect(broken.hasFailedSilently == false)
   }
 
@@ -177,6 +221,6 @@ struct BridgeSessionTests {
     _ = session.peerClosed(now: Self.at(0))
     #expect(session.wake == Self.at(30))
     let ended = session.woken(now: Self.at(30))
-    #expect(ended.first == .concluded(from: 0))
+    #expect(ended.first == .concluded(.shutDown(from: 1, unanswered: 1)))
   }
 }

@@ -8,7 +8,7 @@ struct MemoryBudgetTests {
   private static func digest(_ number: UInt64) -> FrameDigest { FrameDigest(high: number, low: 1) }
 
   private static func entry(_ line: UInt32, _ answer: FrameAnswer? = .accepted) -> ForwardedMemory.Entry {
-    ForwardedMemory.Entry(line: ForwardedLine(high: 1, low: 1, line: line), answer: answer)
+    ForwardedMemory.Entry(line: ForwardedLine(high: 1, low: 1, line: line), answer: answer, answeredAt: .start)
   }
 
   @Test("connections share a budget; each has some frames whatever the others have")
@@ -66,7 +66,7 @@ struct MemoryBudgetTests {
     var kept = (0..<10).map { _ in ForwardedMemory(pool: budget) }
     for index in kept.indices {
       for number in 0..<5000 as Range<UInt64> {
-        kept[index].remember(Self.digest(number), Self.entry(UInt32(number)), at: .start)
+        kept[index].remember(Self.digest(number), Self.entry(UInt32(number)))
       }
       #expect(budget.usedByteCount <= limit + 10 * 16 * ForwardedMemory.byteCountPerPlace)
       #expect(kept[index].take(Self.digest(4999), now: .start) != nil)
@@ -74,7 +74,7 @@ struct MemoryBudgetTests {
     // Entries without an answer are kept all the same.
     var waiting = ForwardedMemory(pool: budget)
     for number in 0..<5000 as Range<UInt64> {
-      #expect(waiting.remember(Self.digest(number), Self.entry(UInt32(number), nil), at: .start).isEmpty)
+      #expect(waiting.remember(Self.digest(number), Self.entry(UInt32(number), nil)).isEmpty)
     }
     #expect(waiting.count == 5000)
     kept = []

@@ -3,72 +3,168 @@ internal import PushWire
 internal import Support
 
 /// A provider that sends through the bridge, and outlasts its processes.
+///
+/// It may send its whole list again and again. That is honest: it waits as long as the guide says
+/// that a repeat may be taken for a resend.
 final class BridgeCustomer: @unchecked Sendable {
   // Sync: used on the simulated loop only.
+  struct Behaviour {
+    var kind: ResendingClient.Kind
+    /// Of 1000 steps, those at which the network ends the connection.
+    var cutPerMille = 0
+    /// How often the list is sent.
+    var roundCount = 1
+    /// After a break, what was written in this time before it is sent again.
+    var retryTime = Duration.seconds(5)
+  }
+
   let name: String
+  private let behaviour: Behaviour
+  private let items: [ResendingClient.Item]
   private var client: ResendingClient
   private var random: SeededGenerator
   private var connection: UInt64?
   private var unsent: [UInt8] = []
-  /// Of 1000 steps, those at which the network ends the connection.
-  private let cutPerMille: Int
+  /// Bytes written on the connection, and when.
+  private var written: [(end: Int, at: Instant)] = []
+  /// The process of its connection was killed.
+  private var lostConnection: (id: UInt64, taken: BridgeModel.Taken, at: Instant)?
+  private var roundsLeft: Int
+  /// What came shortly before a break may be remembered.
+  private var isInReach = false
+  /// Since when everything has its outcome.
+  private var quietSince: Instant?
   private(set) var isDone = false
 
-  init(_ name: String, _ kind: ResendingClient.Kind, _ items: [ResendingClient.Item], cutPerMille: Int, seed: UInt64) {
-    self.name = name
-    self.cutPerMille = cutPerMille
-    client = ResendingClient(kind, items)
+  /// After a break, repeats are delivered when the outcomes are older than this.
+  private static let memory = Duration.seconds(610)
+  /// What came earlier before a break is not remembered.
+  private static let reach = Duration.seconds(12)
+
+  init(_ name: String, _ behaviour: Behaviour, _ items: [ResendingClient.Item], seed: UInt64) {
+    (self.name, self.behaviour, self.items) = (name, behaviour, items)
+    roundsLeft = behaviour.roundCount - 1
+    client = ResendingClient(behaviour.kind, items)
     random = SeededGenerator(seed: seed)
   }
 
-  var reported: [(item: ResendingClient.Item, status: GatewayStatus)] { client.reported }
   var isConnected: Bool { connection != nil }
+  var reportedStatuses: Set<GatewayStatus> { Set(client.reported.map(\.status)) }
+  var reportedCount: Int { client.reported.count }
+  var sentItems: [ResendingClient.Item] { (0..<behaviour.roundCount).flatMap { _ in items } }
+
+  func problems(_ refused: [DeviceToken: Int]) -> [String] { client.problems(refused).map { "\(name): \($0)" } }
 
   func run(_ process: BridgeProcess) {
     guard !isDone else { return }
+    quietSince = nil
+    if let (id, taken, at) = lostConnection {
+      broke(taken, lost: process.lostFrames(id), now: at)
+      isInReach = true
+    }
+    lostConnection = nil
+    go(process)
+  }
+
+  private func go(_ process: BridgeProcess) {
+    guard !isDone else { return }
     let wasIdle = step(process)
-    let delay = wasIdle ? Int.random(in: 50...500, using: &random) : Int.random(in: 0...20, using: &random)
+    var delay = wasIdle ? Int.random(in: 50...500, using: &random) : Int.random(in: 0...20, using: &random)
+    if isWaiting(process) { delay = Int.random(in: 1_000...30_000, using: &random) }
     _ = process.loop.schedule(at: process.loop.now + .milliseconds(delay)) { [weak self, weak process] in
-      if let self, let process { run(process) }
+      if let self, let process { go(process) }
     }
   }
 
   /// The process is gone; a response that it wrote arrives.
   func lost(_ process: BridgeProcess) {
     guard let connection else { return }
-    client.read(process.hasEnded(connection) ? process.read(connection) : nil)
+    if process.hasEnded(connection) {
+      read(process.read(connection))
+    } else {
+      lostConnection = (connection, process.taken(connection), process.loop.now)
+    }
     self.connection = nil
   }
+
+  // MARK: Ends of connections
+
+  private func broke(_ taken: BridgeModel.Taken, lost: Set<UInt64> = [], now: Instant) {
+    let past = written.last { now.since($0.at) > behaviour.retryTime }?.end ?? 0
+    client.broke(taken, past: past, lost: lost)
+    unsent = []
+    if let last = written.last, now.since(last.at) < Self.reach { isInReach = true }
+  }
+
+  private func read(_ response: ErrorResponse?) {
+    client.read(response)
+    unsent = []
+    if response?.status == .shutdown { isInReach = true }
+  }
+
+  private func cut(_ process: BridgeProcess, _ connection: UInt64) {
+    let taken = process.taken(connection)
+    process.cut(connection)
+    broke(taken, now: process.loop.now)
+    self.connection = nil
+  }
+
+  // MARK: Rounds
+
+  /// Everything was sent, and another round is to come.
+  private func isWaiting(_ process: BridgeProcess) -> Bool {
+    guard roundsLeft > 0, !client.hasWork, unsent.isEmpty else { return false }
+    guard let connection else { return true }
+    return client.kind != .pushy && !process.hasEnded(connection) && process.pendingCount(connection) == 0
+  }
+
+  private func finishRound(_ process: BridgeProcess) {
+    guard roundsLeft > 0 else {
+      isDone = true
+      if let connection { cut(process, connection) }
+      return
+    }
+    if let connection, random.chance(30) { cut(process, connection) }
+    if process.isQuiet { quietSince = quietSince ?? process.loop.now } else { quietSince = nil }
+    guard !client.hasWork, unsent.isEmpty, let quietSince else { return }
+    guard !isInReach || process.loop.now.since(quietSince) > Self.memory else { return }
+    isInReach = false
+    self.quietSince = nil
+    roundsLeft -= 1
+    client.add(items)
+  }
+
+  // MARK: Steps
 
   /// Returns whether nothing was to be done.
   private func step(_ process: BridgeProcess) -> Bool {
     guard let connection else {
+      if isWaiting(process) {
+        finishRound(process)
+        return true
+      }
       guard process.isAccepting else { return true }
       self.connection = process.connect(name)
       client.connected()
-      unsent = []
+      (unsent, written) = ([], [])
       return false
     }
     process.wake(connection)
     if process.hasEnded(connection) {
       // It reads late, and may write meanwhile.
       guard random.chance(30) else { return write(process, connection) }
-      client.read(process.read(connection))
+      read(process.read(connection))
       self.connection = nil
-      isDone = client.isConfirmed && !client.hasWork
+      if client.isConfirmed, !client.hasWork { finishRound(process) }
       return false
     }
-    if Int.random(in: 0..<1000, using: &random) < cutPerMille {
-      process.cut(connection)
-      client.read(nil)
-      self.connection = nil
+    if Int.random(in: 0..<1000, using: &random) < behaviour.cutPerMille {
+      cut(process, connection)
       return false
     }
     if client.kind != .pushy, !client.hasWork, unsent.isEmpty, process.pendingCount(connection) == 0 {
       // Such a client closes when it has waited for long enough.
-      isDone = true
-      process.cut(connection)
-      self.connection = nil
+      finishRound(process)
       return false
     }
     return write(process, connection)
@@ -80,6 +176,7 @@ final class BridgeCustomer: @unchecked Sendable {
     let count = min(unsent.count, Int.random(in: 1...4_000, using: &random))
     process.receive(Array(unsent.prefix(count)), connection)
     unsent.removeFirst(count)
+    written.append(((written.last?.end ?? 0) + count, process.loop.now))
     return false
   }
 }

@@ -18,6 +18,8 @@ final class BridgeProcess: @unchecked Sendable {
   private let feed = FrameFeed()
   private var runs: [UInt64: CampaignRun] = [:]
   private var runningCount = 0
+  /// What the journal has of each earlier process.
+  private var journalLines: [UInt64: UInt64] = [:]
   private var random: SeededGenerator
   private let queueLimit: Int
   private(set) var isAccepting = true
@@ -29,22 +31,29 @@ final class BridgeProcess: @unchecked Sendable {
   ) {
     (self.number, self.recorder) = (number, recorder)
     (app, journal, loop) = (engine.app, engine.journal, engine.loop)
-    model = BridgeModel(plan.settings, process: number, isForgetful: plan.mistake == .forgetsAlways)
+    model = BridgeModel(
+      plan.settings, process: number, memory: ForwardedMemory.Limits(), mistake: plan.modelMistake)
     model.now = loop.now
     queueLimit = plan.queueLimit
     random = SeededGenerator(seed: plan.seed &+ number &* 31)
-    guard plan.mistake != .forgetsAtRestart else { return }
-    var lines: [UInt64: UInt64] = [:]
     for campaign in journal.campaigns where campaign.phase == .open {
-      lines[Self.process(of: campaign)] = campaign.readLine
+      journalLines[Self.process(of: campaign)] = campaign.readLine
     }
-    for (line, frame) in recorder.recover(journalLines: lines) { model.restore(frame, as: line) }
+    let found = recorder.recover(journalLines: journalLines)
+    guard plan.mistake != .forgetsAtRestart else { return }
+    for (line, frame, isByResponse) in found { model.restore(frame, as: line, isByResponse: isByResponse) }
+  }
+
+  /// Frames that a killed process had taken in, and lost.
+  func lostFrames(_ connection: UInt64) -> Set<UInt64> {
+    recorder.lostFrames(connection, journalLines: journalLines)
   }
 
   var hasEnded: Bool { runningCount == 0 }
   var accounts: [UInt64: Account] { runs.mapValues(\.ledger.account) }
   var recognisedCount: Int { model.recognisedCount }
-  var hasConnections: Bool { !model.connections.isEmpty }
+  /// Everything that was taken in has its outcome.
+  var isQuiet: Bool { feed.queuedCount == 0 && runs.values.allSatisfy { $0.ledger.account.inFlight == 0 } }
 
   func begin() {
     for campaign in journal.campaigns where campaign.phase == .open {
@@ -137,6 +146,7 @@ final class BridgeProcess: @unchecked Sendable {
   }
 
   func hasEnded(_ connection: UInt64) -> Bool { model.connections[connection]?.isEnded ?? true }
+  func taken(_ connection: UInt64) -> BridgeModel.Taken { model.taken(connection) }
   func pendingCount(_ connection: UInt64) -> Int { model.connections[connection]?.session.pendingCount ?? 0 }
 
   /// The client reads the end of a connection.

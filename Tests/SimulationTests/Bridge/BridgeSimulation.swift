@@ -19,8 +19,9 @@ final class BridgeSimulation: CustomStringConvertible {
 
     /// For tests of the tests.
     enum Mistake: CaseIterable {
-      /// What was forwarded is not recognised.
       case forgetsAlways
+      case remembersAllAfterBreaks
+      case remembersAfterResponses
       case forgetsAtRestart
       /// What is written about frames and outcomes may come after they are in the journal.
       case writesLate
@@ -28,10 +29,9 @@ final class BridgeSimulation: CustomStringConvertible {
 
     var seed: UInt64
     var isHTTP2: Bool
-    var kinds: [ResendingClient.Kind]
+    var customers: [BridgeCustomer.Behaviour]
     var itemCount: Int
     var badPerMille: Int
-    var cutPerMille: Int
     var settings = BridgeSession.Settings()
     var queueLimit: Int
     var ends: [(end: End, after: Int)]
@@ -46,12 +46,15 @@ final class BridgeSimulation: CustomStringConvertible {
       self.mistake = mistake
       var random = SeededGenerator(seed: seed ^ 0xB81D)
       isHTTP2 = Int.random(in: 0..<3, using: &random) > 0
-      kinds = (0..<Int.random(in: 1...3, using: &random)).map { _ in
-        ResendingClient.Kind.allCases.randomElement(using: &random) ?? .pushy
+      let cutPerMille = [0, 0, 20].randomElement(using: &random) ?? 0
+      customers = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+        BridgeCustomer.Behaviour(
+          kind: ResendingClient.Kind.allCases.randomElement(using: &random) ?? .pushy, cutPerMille: cutPerMille,
+          roundCount: [1, 1, 2, 3].randomElement(using: &random) ?? 1,
+          retryTime: .milliseconds(Int.random(in: 0...9_000, using: &random)))
       }
       itemCount = [1, 20, 200, 1_000].randomElement(using: &random) ?? 20
       badPerMille = [0, 2, 30, 200].randomElement(using: &random) ?? 0
-      cutPerMille = [0, 0, 20].randomElement(using: &random) ?? 0
       settings.window.frameCount = [3, 100, 16_384].randomElement(using: &random) ?? 100
       settings.window.conclusionTime = .seconds(Int.random(in: 1...30, using: &random))
       queueLimit = [10, 300, 10_000].randomElement(using: &random) ?? 300
@@ -67,6 +70,15 @@ final class BridgeSimulation: CustomStringConvertible {
           duration: .milliseconds(Int.random(in: 100...60_000, using: &random)))
       }
       addFaults(&random)
+    }
+
+    var modelMistake: BridgeModel.Mistake? {
+      switch mistake {
+      case .forgetsAlways: .forgets
+      case .remembersAllAfterBreaks: .remembersAllAfterBreaks
+      case .remembersAfterResponses: .remembersAfterResponses
+      case .forgetsAtRestart, .writesLate, nil: nil
+      }
     }
 
     private mutating func addFaults(_ random: inout SeededGenerator) {
@@ -97,22 +109,23 @@ final class BridgeSimulation: CustomStringConvertible {
   private var accounts: [UInt64: Account] = [:]
   /// What came again and was recognised.
   private(set) var recognisedCount = 0
-  var reportedCount: Int { customers.reduce(0) { $0 + $1.reported.count } }
+  var reportedCount: Int { customers.reduce(0) { $0 + $1.reportedCount } }
 
   var description: String { "\(plan)" }
 
   init(_ plan: Plan) {
     self.plan = plan
     random = SeededGenerator(seed: plan.seed)
-    let tokens = Scenario.distinctTokens(plan.itemCount * plan.kinds.count, seed: plan.seed)
+    let tokens = Scenario.distinctTokens(plan.itemCount * plan.customers.count, seed: plan.seed)
     var bad: Set<DeviceToken> = []
     for token in tokens where Int.random(in: 0..<1000, using: &random) < plan.badPerMille { bad.insert(token) }
     self.bad = bad
     // A notification that is equal on purpose cannot be told from one that comes again after the
     // connection broke. So there are some only where no connection breaks.
-    let hasCopies = plan.ends.isEmpty && plan.cutPerMille == 0 && Bool.random(using: &random)
+    let isUnbroken = plan.customers.allSatisfy { $0.cutPerMille == 0 && $0.roundCount == 1 }
+    let hasCopies = plan.ends.isEmpty && isUnbroken && Bool.random(using: &random)
     var items: [[ResendingClient.Item]] = []
-    for place in plan.kinds.indices {
+    for place in plan.customers.indices {
       var list: [ResendingClient.Item] = []
       for (index, token) in tokens[place * plan.itemCount..<(place + 1) * plan.itemCount].enumerated() {
         let payload = Array(#"{"aps":{"badge":\#(index)}}"#.utf8)
@@ -130,9 +143,8 @@ final class BridgeSimulation: CustomStringConvertible {
     rules.common.refuse = [Faults.Refuse(Faults.Selection(tokens: bad), status: .invalidToken)]
     service =
       provider ?? BinaryService(gateway: SimulatedGateway(rules: rules, memory: frames), topic: Scenario.topic)
-    customers = plan.kinds.enumerated().map { place, kind in
-      BridgeCustomer(
-        "customer \(place)", kind, items[place], cutPerMille: plan.cutPerMille, seed: plan.seed &+ UInt64(place) &* 77)
+    customers = plan.customers.enumerated().map { place, behaviour in
+      BridgeCustomer("customer \(place)", behaviour, items[place], seed: plan.seed &+ UInt64(place) &* 77)
     }
   }
 
@@ -148,7 +160,7 @@ final class BridgeSimulation: CustomStringConvertible {
 
   private func check() -> [String] {
     var problems: [String] = []
-    let all = items.joined().map(\.token)
+    let all = customers.flatMap(\.sentItems).map(\.token)
     let arrivals = provider?.accepted ?? frames.accepted(topic: Scenario.topic)
     let wanted = Dictionary(all.filter { !bad.contains($0) }.map { ($0, 1) }, uniquingKeysWith: +)
     let sum = accounts.values.reduce(Account(), +)
@@ -162,13 +174,10 @@ final class BridgeSimulation: CustomStringConvertible {
     if sum.rejectedTotal != all.count - goodCount {
       problems.append("\(sum.rejectedTotal) refused by the account of \(all.count - goodCount)")
     }
-    for (customer, items) in zip(customers, items) {
-      let expected = Dictionary(items.map(\.token).filter(bad.contains).map { ($0, 1) }, uniquingKeysWith: +)
-      let reported = Dictionary(customer.reported.map { ($0.item.token, 1) }, uniquingKeysWith: +)
-      if reported != expected {
-        problems.append("\(customer.name) was told of \(customer.reported.count), not of \(expected.count)")
-      }
-      if customer.reported.contains(where: { $0.status != .invalidToken }) { problems.append("a wrong status") }
+    for customer in customers {
+      let refused = customer.sentItems.map(\.token).filter(bad.contains)
+      problems += customer.problems(Dictionary(refused.map { ($0, 1) }, uniquingKeysWith: +))
+      if !customer.reportedStatuses.isSubset(of: [.invalidToken]) { problems.append("a wrong status") }
     }
     return problems + (provider.map { $0.violations + changedIdentifiers($0, wanted) } ?? [])
   }

@@ -13,10 +13,30 @@ package struct BridgeModel {
     package var payload: [UInt8]
   }
 
+  /// For tests of the tests.
+  package enum Mistake: Sendable, CaseIterable {
+    /// What was forwarded is not recognised.
+    case forgets
+    /// What came long before a break is remembered, and what was recognised is again.
+    case remembersAllAfterBreaks
+    /// What an error response called discarded stays, whatever the client goes on with.
+    case remembersAfterResponses
+  }
+
   /// What the store must have before the notification is sent.
   package enum Record: Sendable {
-    case frame(connection: UInt64, number: UInt64, BridgeRecovery.Frame, ForwardedLine)
-    case ended(connection: UInt64, from: UInt64?)
+    /// It came at ``BridgeRecovery/Frame/answeredAt``.
+    case frame(BridgeRecovery.Frame, ForwardedLine)
+    case ended(connection: UInt64, BridgeRecovery.End)
+  }
+
+  /// The frames that a connection has not discarded.
+  package struct Taken: Sendable {
+    package var count: UInt64 = 0
+    /// Those that had been forwarded before.
+    package var recognised: Set<UInt64> = []
+
+    package init() {}
   }
 
   package final class Connection {
@@ -28,6 +48,9 @@ package struct BridgeModel {
     package fileprivate(set) var isEnded = false
     /// Answers that were found but not handed over.
     fileprivate var mailbox: [BridgeLedger.Delivery] = []
+    fileprivate var recognised: Set<UInt64> = []
+    /// It is known what it begins with.
+    fileprivate var hasBegun = false
 
     fileprivate init(_ settings: BridgeSession.Settings, client: String, memory: ForwardedMemory.Limits) {
       session = BridgeSession(settings)
@@ -44,18 +67,21 @@ package struct BridgeModel {
     var trail: BridgeTrail
     var frames: [(number: UInt64, frame: BridgeFrame)] = []
     var recognised: [(number: UInt64, digest: FrameDigest, line: ForwardedLine)] = []
-    /// A mistake for the test of the test: what was forwarded is not recognised.
-    let isForgetful: Bool
+    var hasBegun: Bool
+    let mistake: Mistake?
 
     mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? {
-      if !isForgetful,
+      if mistake != .forgets,
         let known = ledger.recognise(frame.digest, client: client, frame: number, connection: connection, now: now)
       {
+        hasBegun = true
         recognised.append((number, frame.digest, known.line))
-        trail.took(frame.digest, line: known.line, answer: known.answer)
+        trail.recognised(frame.digest, known)
         return known.answer
       }
       trail.took(frame.digest, line: nil, answer: nil)
+      if !hasBegun, mistake != .remembersAfterResponses { ledger.goesOn(connection, client: client) }
+      hasBegun = true
       frames.append((number, frame))
       return nil
     }
@@ -70,19 +96,21 @@ package struct BridgeModel {
   private var records: [Record] = []
   /// The process's number: of its run, and of its connections.
   private let process: UInt64
-  private let isForgetful: Bool
+  private let mistake: Mistake?
   private let memory: ForwardedMemory.Limits
   private var lastConnection: UInt64
 
   package init(
     _ settings: BridgeSession.Settings, process: UInt64 = 1, memory: ForwardedMemory.Limits = Self.endless,
-    isForgetful: Bool = false
+    mistake: Mistake? = nil
   ) {
     self.settings = settings
     self.process = process
     lastConnection = process << 32
-    self.isForgetful = isForgetful
+    self.mistake = mistake
     self.memory = memory
+    var memory = memory
+    if mistake == .remembersAfterResponses { memory.quietTime = .seconds(1_000_000) }
     ledger = BridgeLedger(memory)
   }
 
@@ -96,6 +124,7 @@ package struct BridgeModel {
   /// Forgets what is too old, as the service does now and then.
   package mutating func sweep() {
     ledger.sweep(now: now)
+    noteForgotten()
     for connection in connections.values { connection.trail.sweep(limit: memory.count, now: now) }
   }
 
@@ -105,7 +134,15 @@ package struct BridgeModel {
   package mutating func connect(_ client: String) -> UInt64 {
     lastConnection += 1
     connections[lastConnection] = Connection(settings, client: client, memory: memory)
+    ledger.opened(lastConnection, client: client)
     return lastConnection
+  }
+
+  package func taken(_ id: UInt64) -> Taken {
+    var taken = Taken()
+    guard let connection = connections[id] else { return taken }
+    (taken.count, taken.recognised) = (connection.session.frameCount, connection.recognised)
+    return taken
   }
 
   package func wantsBytes(_ id: UInt64) -> Bool {
@@ -117,13 +154,18 @@ package struct BridgeModel {
 
   package mutating func receive(_ bytes: [UInt8], _ id: UInt64) {
     guard let connection = connections.removeValue(forKey: id) else { return }
+    connection.trail.arrive(now: now)
     var batch = Batch(
       client: connection.client, connection: id, now: now, ledger: ledger, trail: connection.trail,
-      isForgetful: isForgetful)
+      hasBegun: connection.hasBegun, mistake: mistake)
     let actions = unsafe withExactBytes(bytes) { unsafe connection.session.received($0, now: now, intake: &batch) }
-    (ledger, connection.trail) = (batch.ledger, batch.trail)
+    (ledger, connection.trail, connection.hasBegun) = (batch.ledger, batch.trail, batch.hasBegun)
+    noteForgotten()
     recognisedCount += batch.recognised.count
-    for frame in batch.recognised { record(frame.number, frame.digest, frame.line, id, connection.client) }
+    connection.recognised.formUnion(batch.recognised.map(\.number))
+    for frame in batch.recognised {
+      record(frame.number, frame.digest, frame.line, id, connection.client, isRecognised: true)
+    }
     for (number, frame) in batch.frames {
       let line = ForwardedLine(high: process, low: 2, line: UInt32(forwarded.count + 1))
       ledger.forwarded(line, frame: number, connection: id)
@@ -131,6 +173,7 @@ package struct BridgeModel {
       record(number, frame.digest, line, id, connection.client)
       forwarded.append(Forwarded(line: line, token: frame.token, payload: frame.payload))
     }
+    connection.session.journalled(before: connection.session.frameCount)
     perform(actions, connection, id)
     connections[id] = connection
   }
@@ -155,9 +198,8 @@ package struct BridgeModel {
   }
 
   /// What an earlier process forwarded.
-  package mutating func restore(_ frame: BridgeRecovery.Frame, as line: ForwardedLine) {
-    let entry = ForwardedMemory.Entry(line: line, answer: frame.answer)
-    ledger.restore(frame.digest, entry, client: frame.client, at: frame.answeredAt)
+  package mutating func restore(_ frame: BridgeRecovery.Frame, as line: ForwardedLine, isByResponse: Bool = false) {
+    ledger.restore(frame, as: line, isByResponse: isByResponse, now: now)
   }
 
   /// What was recorded since the last call.
@@ -167,10 +209,13 @@ package struct BridgeModel {
   }
 
   private mutating func record(
-    _ number: UInt64, _ digest: FrameDigest, _ line: ForwardedLine, _ connection: UInt64, _ client: String
+    _ number: UInt64, _ digest: FrameDigest, _ line: ForwardedLine, _ connection: UInt64, _ client: String,
+    isRecognised: Bool = false
   ) {
-    let frame = BridgeRecovery.Frame(app: "", client: client, digest: digest, answer: nil, answeredAt: now)
-    records.append(.frame(connection: connection, number: number, frame, line))
+    let frame = BridgeRecovery.Frame(
+      app: "", client: client, digest: digest, answer: nil, answeredAt: now, connection: connection, number: number,
+      isRecognised: isRecognised)
+    records.append(.frame(frame, line))
   }
 
   package mutating func deliver(_ id: UInt64) {
@@ -187,6 +232,7 @@ package struct BridgeModel {
 
   package mutating func end(_ id: UInt64) {
     guard let connection = connections.removeValue(forKey: id) else { return }
+    connection.trail.stop(now: now)
     perform(connection.session.end(now: now), connection, id)
     connections[id] = connection
   }
@@ -194,6 +240,7 @@ package struct BridgeModel {
   /// The client closes its side, and reads on.
   package mutating func peerClosed(_ id: UInt64) {
     guard let connection = connections.removeValue(forKey: id) else { return }
+    connection.trail.stop(now: now)
     perform(connection.session.peerClosed(now: now), connection, id)
     connections[id] = connection
   }
@@ -201,7 +248,7 @@ package struct BridgeModel {
   /// The connection breaks: neither side knows what the other has.
   package mutating func cut(_ id: UInt64) {
     guard let connection = connections.removeValue(forKey: id) else { return }
-    if !connection.isEnded { conclude(from: 0, connection, id) }
+    if !connection.isEnded { conclude(.broken, connection, id) }
   }
 
   private mutating func drain(_ connection: Connection, _ id: UInt64) {
@@ -218,25 +265,32 @@ package struct BridgeModel {
   private mutating func perform(_ actions: [BridgeAction], _ connection: Connection, _ id: UInt64) {
     for action in actions {
       switch action {
-      case .concluded(let from): conclude(from: from, connection, id)
+      case .concluded(let end): conclude(end, connection, id)
       case .send(let response): connection.response = response
       case .halfClose, .close: connection.isEnded = true
       }
     }
   }
 
-  private mutating func conclude(from: UInt64?, _ connection: Connection, _ id: UInt64) {
-    records.append(.ended(connection: id, from: from))
-    let frames = connection.trail.frames(from: from ?? 0, now: now)
-    guard from != nil else { return ledger.forget(frames) }
-    let underway = Set(ledger.remember(frames, client: connection.client, now: now))
+  private mutating func conclude(_ end: BridgeEnd, _ connection: Connection, _ id: UInt64) {
+    var remainder = connection.trail.remainder(end, now: now)
+    if mistake == .remembersAllAfterBreaks, end == .broken {
+      remainder = connection.trail.remainder(.failed(from: 0), now: now)
+    }
+    records.append(
+      .ended(connection: id, BridgeRecovery.End(from: remainder.from, recentFrom: remainder.recentFrom)))
+    let underway = Set(ledger.ended(id, end, remainder, client: connection.client, now: now))
+    noteForgotten()
     guard !underway.isEmpty else { return }
     for delivery in connection.mailbox {
       connection.trail.answered(delivery.frame, count: delivery.count, delivery.answer)
     }
-    let rest = connection.trail.frames(from: from ?? 0, now: now)
-      .filter { underway.contains($0.number) }
-    let lost = ledger.remember(rest, client: connection.client, now: now)
+    let rest = connection.trail.frames(from: 0, now: now).filter { underway.contains($0.number) }
+    let lost = ledger.remember(rest, end, client: connection.client, connection: id, now: now)
     precondition(lost.isEmpty, "a forwarded frame without an answer that nobody waits for")
+  }
+
+  private mutating func noteForgotten() {
+    records += ledger.takeForgotten().map { .ended(connection: $0, BridgeRecovery.End(from: nil, recentFrom: nil)) }
   }
 }

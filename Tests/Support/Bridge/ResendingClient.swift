@@ -27,9 +27,19 @@ package struct ResendingClient: Sendable {
   package let kind: Kind
   /// Not sent yet, the next one last.
   private var queue: [(item: Item, isRepeated: Bool)]
-  /// Sent on this connection, with their identifiers.
-  private var sent: [(identifier: UInt32, item: Item)] = []
+  private struct Sent {
+    var identifier: UInt32
+    var item: Item
+    /// Of the connection's bytes.
+    var end: Int
+  }
+
+  /// Sent on this connection.
+  private var sent: [Sent] = []
+  private var byteCount = 0
   package private(set) var reported: [(item: Item, status: GatewayStatus)] = []
+  /// Items that were written, and of which the client has learned nothing.
+  package private(set) var unheard: [Item] = []
   private var nextIdentifier: UInt32
   private var isProbed = false
   /// The probe was answered: everything has arrived.
@@ -46,7 +56,7 @@ package struct ResendingClient: Sendable {
   package var hasWork: Bool { !queue.isEmpty || kind == .pushy && !isProbed }
 
   package mutating func connected() {
-    sent = []
+    (sent, byteCount) = ([], 0)
     isProbed = false
     if kind == .javaAPNS { nextIdentifier = 0 }
   }
@@ -58,8 +68,8 @@ package struct ResendingClient: Sendable {
       guard let (item, isRepeated) = queue.popLast() else {
         if kind == .pushy, !isProbed {
           isProbed = true
-          sent.append((nextIdentifier, Item(token: Self.noToken, payload: [], expiration: 0)))
           bytes += frame(.framed, [], [], nextIdentifier, 0, nil)
+          note(Item(token: Self.noToken, payload: [], expiration: 0), end: byteCount + bytes.count)
           nextIdentifier += 1
         }
         break
@@ -71,12 +81,43 @@ package struct ResendingClient: Sendable {
         case .javaAPNS: .enhanced
         case .pyAPNS: isRepeated ? .enhanced : .framed
         }
-      sent.append((nextIdentifier, item))
       bytes += frame(
         command, item.token.bytes, item.payload, nextIdentifier, item.expiration, command == .framed ? 10 : nil)
+      note(item, end: byteCount + bytes.count)
       nextIdentifier += 1
     }
+    byteCount += bytes.count
     return bytes
+  }
+
+  private mutating func note(_ item: Item, end: Int) {
+    sent.append(Sent(identifier: nextIdentifier, item: item, end: end))
+  }
+
+  /// The same notifications once more.
+  package mutating func add(_ items: [Item]) {
+    queue = items.reversed().map { ($0, false) } + queue
+    (isProbed, isConfirmed) = (false, false)
+  }
+
+  /// The connection broke. What was written lately is sent again, but no resend once more.
+  ///
+  /// Old libraries lose what the gateway has discarded without a word. This one sends it again, so
+  /// that only what the bridge loses is missing.
+  ///
+  /// - Parameters:
+  ///   - state: what the peer has taken in, and what of that it had known.
+  ///   - past: so many bytes of the connection were written long ago.
+  ///   - lost: other frames that the peer has lost.
+  package mutating func broke(_ state: BridgeModel.Taken, past: Int, lost: Set<UInt64> = []) {
+    let again = sent.indices.filter { index in
+      let number = UInt64(index)
+      return number >= state.count || lost.contains(number)
+        || sent[index].end > past && !state.recognised.contains(number)
+    }
+    let isAgain = Set(again)
+    unheard += sent.indices.filter { !isAgain.contains($0) }.map { sent[$0].item }
+    resend(again.map { sent[$0] }[...])
   }
 
   /// The connection has ended: with an error response, or without one.
@@ -86,6 +127,7 @@ package struct ResendingClient: Sendable {
       guard let last = sent.lastIndex(where: { $0.identifier == response.identifier }) else {
         return resend(sent[...])
       }
+      unheard += sent[...last].map(\.item)
       return resend(sent[(last + 1)...])
     }
     guard let named = sent.firstIndex(where: { $0.identifier == response.identifier }) else { return resend(sent[...]) }
@@ -97,7 +139,7 @@ package struct ResendingClient: Sendable {
     resend(sent[(named + 1)...])
   }
 
-  private mutating func resend(_ followers: ArraySlice<(identifier: UInt32, item: Item)>) {
+  private mutating func resend(_ followers: ArraySlice<Sent>) {
     queue += followers.reversed().filter { $0.item.token != Self.noToken }.map { ($0.item, true) }
     sent = []
   }
@@ -124,5 +166,22 @@ package struct ResendingClient: Sendable {
         }
       }
     }
+  }
+}
+
+extension ResendingClient {
+  /// Whether each refused notification was reported once, in sentences. One of which the client
+  /// learned nothing need not have been.
+  ///
+  /// - Parameter refused: how many there are of each.
+  package func problems(_ refused: [DeviceToken: Int]) -> [String] {
+    let reported = Dictionary(reported.map { ($0.item.token, 1) }, uniquingKeysWith: +)
+    let unheard = Dictionary(unheard.map { ($0.token, 1) }, uniquingKeysWith: +)
+    let tooMany = reported.filter { $0.value > refused[$0.key, default: 0] }
+    let tooFew = refused.filter { reported[$0.key, default: 0] + unheard[$0.key, default: 0] < $0.value }
+    return [
+      tooMany.isEmpty ? nil : "\(tooMany.count) were reported too often",
+      tooFew.isEmpty ? nil : "\(tooFew.count) of \(refused.count) refused ones were not reported",
+    ].compactMap { $0 }
   }
 }

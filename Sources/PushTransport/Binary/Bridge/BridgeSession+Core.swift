@@ -139,15 +139,18 @@ extension BridgeSession {
 
     private mutating func conclude(_ conclusion: BridgeWindow.Conclusion, now: Instant) {
       switch conclusion {
-      case .failed(let frame, let response): finish(from: frame + 1, response, now: now)
+      case .failed(let frame, let response?): finish(.failed(from: frame + 1), response, now: now)
+      case .shutDown(let frame, let response?):
+        finish(.shutDown(from: frame, unanswered: window.firstUnanswered), response, now: now)
+      // A client of command 0 learns nothing, and takes everything for accepted.
+      case .failed(_, nil): finish(.closed, nil, now: now)
       // A client that breaks off in the middle of a frame does not know how far it came.
-      case .shutDown(let frame, let response): finish(from: brokeOff ? 0 : frame, response, now: now)
-      case .finished: finish(from: brokeOff ? 0 : nil, nil, now: now)
+      case .shutDown(_, nil), .finished: finish(brokeOff ? .broken : .closed, nil, now: now)
       }
     }
 
-    private mutating func finish(from frame: UInt64?, _ response: ErrorResponse?, now: Instant) {
-      actions.append(.concluded(from: frame))
+    private mutating func finish(_ end: BridgeEnd, _ response: ErrorResponse?, now: Instant) {
+      actions.append(.concluded(end))
       if let response { actions.append(.send(response)) }
       if peerHasClosed {
         close()

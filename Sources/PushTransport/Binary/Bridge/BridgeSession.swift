@@ -22,8 +22,8 @@ package protocol BridgeIntake: ~Copyable {
 
 /// What the shell of a bridge session must do, in this order.
 package enum BridgeAction: Hashable, Sendable {
-  /// What the client concludes is decided. Frames from this one on may come again; nil: none.
-  case concluded(from: UInt64?)
+  /// What the client concludes is decided.
+  case concluded(BridgeEnd)
   /// Write these six bytes, as one write.
   case send(ErrorResponse)
   /// Send close_notify, then FIN, and keep reading. The session discards what still arrives.
@@ -100,6 +100,9 @@ package struct BridgeSession: ~Copyable {
     core.window.answered(frame, count: count, answer, now: now)
     return core.takeActions(now: now)
   }
+
+  /// Everything that was taken in before a frame is in the journal. Call before the session may end.
+  package mutating func journalled(before frame: UInt64) { core.window.journalled(before: frame) }
 
   /// The bridge ends, or its upstream does.
   ///
