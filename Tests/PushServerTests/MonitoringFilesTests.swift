@@ -67,6 +67,7 @@ struct MonitoringFilesTests {
     "carillon_queue_notifications": ["app", "priority"], "carillon_connections": ["app", "state"],
     "carillon_app_paused": ["app", "why"], "carillon_delivery_duration_seconds": ["app", "stage"],
     "carillon_bridge_responses_total": ["app", "status"], "carillon_bridge_refused_total": [],
+    "carillon_bridge_held_total": [], "carillon_bridge_turned_away_total": [],
     "carillon_journal_fsync_seconds": [], "carillon_journal_lag_seconds": [], "carillon_journal_failed": [],
     "carillon_descriptors_lacking": [],
     "carillon_store_wal_bytes": [], "carillon_ready": [],

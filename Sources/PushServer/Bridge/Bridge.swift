@@ -17,6 +17,7 @@ package final class Bridge: Sendable {
     /// By app: bytes of payloads that may wait for its connections.
     var queueByteCounts: [String: Int]
     var limit: HandshakeLimit
+    var episodes = HandshakeEpisodes()
     var connectionCount = 0
     var refusedCount = 0
     var isEnding = false
@@ -115,15 +116,25 @@ package final class Bridge: Sendable {
 
   // MARK: Clients
 
-  /// - Returns: false: it is closed at once.
-  func admits(_ address: String, now: Instant) -> Bool {
-    state.withLock { state in
-      guard !state.isEnding, state.connectionCount < configuration.connectionLimit,
-        state.limit.admits(address, now: now)
-      else { return false }
-      state.connectionCount += 1
-      return true
+  /// Connections that were held, and such that were closed, because of `handshakes-per-second`.
+  var handshakeEpisodes: HandshakeEpisodes { state.withLock { $0.episodes } }
+
+  /// When a new connection may begin its handshake.
+  func admits(_ address: String, now: Instant) -> HandshakeLimit.Turn {
+    let (turn, isDue) = state.withLock { state -> (HandshakeLimit.Turn, Bool) in
+      guard !state.isEnding, state.connectionCount < configuration.connectionLimit else {
+        return (.never, false)
+      }
+      let turn = state.limit.turn(address, now: now)
+      if turn != .never { state.connectionCount += 1 }
+      return (turn, state.episodes.add(turn, now: now))
     }
+    if isDue {
+      logger.warning(
+        "a client of the bridge opens too many connections: each waits for its turn, and is closed after 30 s",
+        metadata: ["address": "\(address)", "handshakes-per-second": "\(configuration.handshakeRate)"])
+    }
+    return turn
   }
 
   func closed() { state.withLock { $0.connectionCount -= 1 } }

@@ -61,23 +61,35 @@ extension Bridge {
     _ listen: Listen, _ loops: LoopGroup, _ channels: OpenChannels,
     handler: @escaping @Sendable (Bridge, TLSHandler) -> any ChannelHandler
   ) async throws(CarillonError) -> TLSListener {
+    var options = TLSListener.Options()
+    options.handshakeTimeout += HandshakeLimit.longestWait
     do {
       return try await TLSListener.bind(
         host: listen.host, port: listen.port, group: loops,
         contexts: { [self] in
           guard let context = tlsContext else { throw TurnedAway() }
           return context
-        }
+        }, options: options
       ) { [self] channel, tls in
         let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
-        guard admits(channel.remoteAddress?.ipAddress ?? "", now: now) else { throw TurnedAway() }
+        let turn = admits(channel.remoteAddress?.ipAddress ?? "", now: now)
+        if turn == .never { throw TurnedAway() }
         channels.add(channel)
+        if case .at(let time) = turn { try hold(channel, until: time) }
         try keepAlive(channel)
         try channel.pipeline.syncOperations.addHandler(handler(self, tls))
       }
     } catch {
       throw CarillonError(
         .configuration, "The bridge: \(ListenFailure("bridge.listen", listen, error)).")
+    }
+  }
+
+  /// Nothing is read from a connection before its turn.
+  private func hold(_ channel: any Channel, until time: Instant) throws {
+    try channel.syncOptions?.setOption(.autoRead, value: false)
+    channel.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) {
+      try? channel.syncOptions?.setOption(.autoRead, value: true)
     }
   }
 

@@ -2,12 +2,26 @@ internal import PushWire
 
 /// Bounds the new connections of each address in a second: some old clients connect again hundreds
 /// of times a second, without a pause, when something is wrong.
+///
+/// A connection above the rate is held until its turn. One that is closed instead loses what its
+/// client has written, and many clients do not notice.
 struct HandshakeLimit: Sendable {
+  enum Turn: Hashable {
+    case now
+    /// It is held, and nothing is read from it until then.
+    case at(Instant)
+    /// It is closed: too many of its address are held.
+    case never
+  }
+
   private struct Bucket {
+    /// Negative: so many connections are held.
     var tokens: Double
     var at: Instant
   }
 
+  /// How long a connection is held at most.
+  static let longestWait = Duration.seconds(30)
   /// At this number of addresses, those that are full again are dropped.
   private static let addressLimit = 4096
 
@@ -16,19 +30,18 @@ struct HandshakeLimit: Sendable {
 
   init(rate: Int) { self.rate = Double(rate) }
 
-  /// Whether a new connection of this address may begin its handshake now.
-  mutating func admits(_ address: String, now: Instant) -> Bool {
+  /// When a new connection of this address may begin its handshake.
+  mutating func turn(_ address: String, now: Instant) -> Turn {
     if buckets.count >= Self.addressLimit, buckets[address] == nil {
       buckets = buckets.filter { tokens($0.value, now: now) < burst }
-      if buckets.count >= Self.addressLimit { return false }
+      if buckets.count >= Self.addressLimit { return .never }
     }
-    var bucket = buckets[address] ?? Bucket(tokens: burst, at: now)
-    bucket.tokens = tokens(bucket, now: now)
-    bucket.at = now
-    let admits = bucket.tokens >= 1
-    if admits { bucket.tokens -= 1 }
-    buckets[address] = bucket
-    return admits
+    let available = tokens(buckets[address] ?? Bucket(tokens: burst, at: now), now: now)
+    let isHeldTooLong = available - 1 < -rate * Self.longestWait.inSeconds
+    let left = isHeldTooLong ? available : available - 1
+    buckets[address] = Bucket(tokens: left, at: now)
+    if isHeldTooLong { return .never }
+    return left >= 0 ? .now : .at(now + .seconds(-left / rate))
   }
 
   /// A pool of connections may begin at once.
@@ -36,5 +49,27 @@ struct HandshakeLimit: Sendable {
 
   private func tokens(_ bucket: Bucket, now: Instant) -> Double {
     min(burst, bucket.tokens + now.since(bucket.at).inSeconds * rate)
+  }
+}
+
+/// Connections that were held or closed because their address opens too many, for the log: one line
+/// a minute while it goes on.
+struct HandshakeEpisodes: Sendable {
+  private(set) var heldCount = 0
+  private(set) var turnedAwayCount = 0
+  private var loggedAt: Instant?
+
+  private static let silence = Duration.seconds(60)
+
+  /// - Returns: whether a line of the log is due.
+  mutating func add(_ turn: HandshakeLimit.Turn, now: Instant) -> Bool {
+    switch turn {
+    case .now: return false
+    case .at: heldCount += 1
+    case .never: turnedAwayCount += 1
+    }
+    if let loggedAt, now.since(loggedAt) < Self.silence { return false }
+    loggedAt = now
+    return true
   }
 }

@@ -72,6 +72,12 @@ enum Metric {
     kind: .counter)
   static let bridgeFeedback = MetricDescription(
     name: "carillon_bridge_feedback_total", help: "Devices that the feedback service has handed out.", kind: .counter)
+  static let bridgeHeld = MetricDescription(
+    name: "carillon_bridge_held_total",
+    help: "Connections that waited for their turn because their address opens too many.", kind: .counter)
+  static let bridgeTurnedAway = MetricDescription(
+    name: "carillon_bridge_turned_away_total",
+    help: "Connections that were closed before TLS because their address opens too many.", kind: .counter)
   static let bridgeRefused = MetricDescription(
     name: "carillon_bridge_refused_total", help: "Clients that were refused by their certificate.", kind: .counter)
 
@@ -106,7 +112,8 @@ enum Metric {
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
     bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
-    bridgeFeedback, bridgeRefused, journalSync, journalLag, journalFailed, descriptorsLacking, storeLog,
+    bridgeFeedback, bridgeRefused, bridgeHeld, bridgeTurnedAway, journalSync, journalLag, journalFailed,
+    descriptorsLacking, storeLog,
     requestDuration,
   ]
 }

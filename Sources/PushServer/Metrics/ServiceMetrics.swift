@@ -16,6 +16,8 @@ final class ServiceMetrics: Sendable {
   private let descriptorsLacking: GaugeSeries
   private let storeLog: GaugeSeries
   private let bridgeRefused: CounterSeries
+  private let bridgeHeld: CounterSeries
+  private let bridgeTurnedAway: CounterSeries
   private let apps = Mutex<[String: AppMetrics]>([:])
   private let bridges = Mutex<[String: BridgeMetrics]>([:])
 
@@ -25,6 +27,8 @@ final class ServiceMetrics: Sendable {
     journalLag = registry.histogram(Metric.journalLag)
     ready = registry.gauge(Metric.ready)
     bridgeRefused = registry.counter(Metric.bridgeRefused)
+    bridgeHeld = registry.counter(Metric.bridgeHeld)
+    bridgeTurnedAway = registry.counter(Metric.bridgeTurnedAway)
     journalFailed = registry.gauge(Metric.journalFailed)
     descriptorsLacking = registry.gauge(Metric.descriptorsLacking)
     storeLog = registry.gauge(Metric.storeLog)
@@ -69,6 +73,9 @@ final class ServiceMetrics: Sendable {
     }
     if let bridge {
       bridgeRefused.set(total: bridge.refusedCount)
+      let episodes = bridge.handshakeEpisodes
+      bridgeHeld.set(total: episodes.heldCount)
+      bridgeTurnedAway.set(total: episodes.turnedAwayCount)
       bridges.withLock { bridges in
         let counts = bridge.counts
         for app in deployment.apps {

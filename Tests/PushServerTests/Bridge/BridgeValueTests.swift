@@ -55,17 +55,40 @@ struct BridgeValueTests {
     #expect(throws: ConfigurationError.self) { try Self.configuration(bridge) }
   }
 
-  @Test("new connections of one address are bounded, those of others are not")
+  @Test("new connections of one address are held until their turn, those of others are not")
   func handshakes() {
     var limit = HandshakeLimit(rate: 2)
     var now = Instant.start
-    let first = (0..<30).count { _ in limit.admits("a", now: now) }
-    #expect(first == 10)
-    let other = limit.admits("b", now: now)
-    #expect(other)
-    now = now + .seconds(1)
-    let later = (0..<30).count { _ in limit.admits("a", now: now) }
-    #expect(later == 2)
+    var turns = (0..<71).map { _ in limit.turn("a", now: now) }
+    #expect(turns.count { $0 == .now } == 10)
+    #expect(turns[10] == .at(now + .milliseconds(500)))
+    #expect(turns[69] == .at(now + .seconds(30)))
+    #expect(turns[70] == .never)
+    let other = limit.turn("b", now: now)
+    #expect(other == .now)
+    now = now + .seconds(30)
+    turns = (0..<2).map { _ in limit.turn("a", now: now) }
+    #expect(turns == [.at(now + .milliseconds(500)), .at(now + .seconds(1))])
+  }
+
+  @Test("300 connections of one address at the defaults all get their turn")
+  func defaultHandshakes() {
+    var limit = HandshakeLimit(rate: 20)
+    let turns = (0..<300).map { _ in limit.turn("a", now: .start) }
+    #expect(!turns.contains(.never))
+  }
+
+  @Test("held and closed connections are counted, and logged once a minute")
+  func handshakeEpisodes() {
+    var episodes = HandshakeEpisodes()
+    let later = Instant.start + .seconds(60)
+    let due = [
+      episodes.add(.now, now: .start), episodes.add(.at(later), now: .start), episodes.add(.never, now: .start),
+      episodes.add(.at(later), now: later),
+    ]
+    #expect(due == [false, true, false, true])
+    #expect(episodes.heldCount == 2)
+    #expect(episodes.turnedAwayCount == 1)
   }
 
   @Test("a reader is stalled when nothing changes for the time, however long it takes in all")
