@@ -73,7 +73,8 @@ struct CampaignServeTests {
     let taken = try await running.end().compactMap(\.token)
     let sent = (0..<lineCount).filter { $0 % 1000 != 999 && $0 % 100 != 50 }.map { HTTP2Site.token($0) }
     #expect(Set(taken) == Set(sent))
-    #expect(taken.count - sent.count <= account.possibleDuplicates)
+    // What two kills met in flight may have arrived three times.
+    #expect(taken.count - sent.count <= account.possibleCopies)
   }
 
   @Test("a campaign that ends as the process is killed leaves nothing in the journal")
@@ -133,7 +134,7 @@ struct CampaignServeTests {
     #expect(account.submitted == lineCount)
     #expect(account.sum == lineCount)
     let taken = try await running.end()
-    let copies = account.possibleDuplicates + rest.possibleDuplicates
+    let copies = account.possibleCopies + rest.possibleCopies
     let least = account.accepted.confirmed + rest.accepted.confirmed
     #expect((least...(least + copies + rest.unknown)).contains(taken.count))
   }

@@ -6,7 +6,7 @@
 /// time. Each entry counts once, so two equal notifications that were forwarded are recognised
 /// twice.
 ///
-/// Bounded by number, by the pool of all memories, and by age. The age counts from the first answer:
+/// Bounded by number, by the pool of all memories, and by age. Age counts from the first answer:
 /// an entry without one is still going to be sent, and stays.
 ///
 /// What an error response called discarded comes again at once or not at all. Such an entry ends

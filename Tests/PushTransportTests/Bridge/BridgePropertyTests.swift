@@ -17,8 +17,8 @@ struct BridgePropertyTests {
     var bridge = BridgeModel(settings, mistake: isForgetful ? .forgets : nil)
 
     var items: [ResendingClient.Item] = []
-    // Some are equal on purpose, where no connection breaks: what came shortly before a break counts
-    // as the resend.
+    // Some are equal on purpose, where no connection breaks: what came shortly before a break
+    // counts as the resend.
     let hasCopies = generator.chance(50)
     for index in 0..<Int.random(in: 1...120, using: &generator) {
       let isCopy = hasCopies && generator.chance(10) && !items.isEmpty

@@ -3,7 +3,7 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// Notifications that a provider repeats on purpose, and which of them the bridge takes for resends.
+/// Notifications that a provider repeats on purpose, and which of them count as resends.
 @Suite("Repeats on purpose, and resends")
 struct BridgeRepeatTests {
   private static func frame(_ number: Int) -> [UInt8] { frame(1, number) }
