@@ -52,8 +52,7 @@ struct ServedCampaignTests {
         _ = try await deployment.app(JournalTests.topic).serve(
           served,
           ServedEvents(
-            opened: { _ in }, begun: { gate.continuation.finish() }, gone: { _, _ in }, ended: { _ in },
-            isCancelled: { false }))
+            opened: { _ in }, begun: { gate.continuation.finish() }, gone: { _, _ in }, ended: { _ in }))
       }
       for await _ in gate.stream {}
       func text() throws -> String {

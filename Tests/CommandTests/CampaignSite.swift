@@ -59,10 +59,16 @@ struct CampaignSite {
   func call(
     _ method: String, _ path: String, _ body: String? = nil, headers: [String: String] = [:]
   ) async throws -> Answer {
+    try await call(method, path, data: body.map { Data($0.utf8) }, headers: headers)
+  }
+
+  func call(
+    _ method: String, _ path: String, data: Data?, headers: [String: String] = [:]
+  ) async throws -> Answer {
     let url = try #require(URL(string: "http://127.0.0.1:\(service.api)/v1/apps/news\(path)"))
     var request = URLRequest(url: url, timeoutInterval: 600)
     request.httpMethod = method
-    request.httpBody = body.map { Data($0.utf8) }
+    request.httpBody = data
     request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization")
     for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
     let (data, response) = try await session.reply(to: request)

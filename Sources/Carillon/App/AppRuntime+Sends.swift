@@ -42,10 +42,10 @@ extension AppRuntime {
   }
 
   func begin(
-    _ campaign: Campaign, _ number: UInt64?, listener: (any OutcomeListener)?
+    _ campaign: Campaign, _ number: UInt64?, settlesRest: Bool = false, listener: (any OutcomeListener)?
   ) throws(CarillonError) -> CampaignRun {
     do throws(AppFailure) {
-      return try CampaignRun(campaign, through: app, journalled: number, listener: listener)
+      return try CampaignRun(campaign, through: app, journalled: number, settlesRest: settlesRest, listener: listener)
     } catch {
       throw CarillonError(.gateway, "The app \"\(entry.id)\" has stopped: \(error.reason).")
     }

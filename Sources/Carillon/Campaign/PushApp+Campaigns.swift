@@ -169,11 +169,12 @@ extension PushApp {
     let runtime = plan.runtime
     var number = plan.number
     if number == nil { number = try await runtime.engine.begin(plan.sent, app: id, context: plan.note) }
-    let run = try runtime.begin(plan.sent, number, listener: listener)
+    let isServed = plan.note.served != nil
+    let run = try runtime.begin(plan.sent, number, settlesRest: isServed, listener: listener)
     let campaign = PushCampaign(
       run, app: id, name: plan.note.name, source: source,
       chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity),
-      loop: runtime.engine.loop, isKept: plan.note.served != nil)
+      loop: runtime.engine.loop, isKept: isServed)
     guard runtime.engine.jobs.put({ await campaign.serve(runtime) }) else { throw DeploymentCore.hasEnded }
     return campaign
   }

@@ -108,7 +108,9 @@ public final class PushCampaign: Sendable {
   }
 
   /// After it could not be read to its end: it has ended in the journal too, and is not resumed.
-  package func giveUp() { run.giveUp() }
+  ///
+  /// - Parameter unreadCount: how many were never read. They count as cancelled.
+  package func giveUp(unread unreadCount: Int) { run.giveUp(unread: unreadCount) }
 
   // MARK: What came of it
 

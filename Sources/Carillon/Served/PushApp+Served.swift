@@ -65,22 +65,25 @@ extension PushApp {
     return served.pace.map(source.paced) ?? source
   }
 
-  /// Gives up a service's campaign that an earlier process began and that was not resumed.
+  /// Gives up a service's campaign that an earlier process began and that was not resumed. Those
+  /// who were never read are in its account and its list, too.
   ///
+  /// - Parameter total: of its audience, if that is known: those who cannot be read any more count as
+  ///   cancelled, too.
   /// - Returns: false if the journal has none of this name.
   package func abandon(
-    served name: String, list path: String, _ events: ServedEvents
-  ) async throws(CarillonError)
-    -> Bool
-  {
-    guard let unfinished = core.served(name), let journal = core.journal else { return false }
+    _ served: ServedCampaign, total: Int?, _ events: ServedEvents
+  ) async throws(CarillonError) -> Bool {
+    guard let unfinished = core.served(served.name), let journal = core.journal else { return false }
+    let campaign = unfinished.campaign
     let runs = journal.recoveredRuns(of: unfinished.id)
-    let list = try ServedList(
-      resuming: path, settled: SettledLines(of: unfinished.campaign, recoveredRuns: runs))
+    let list = try ServedList(resuming: served.list, settled: SettledLines(of: campaign, recoveredRuns: runs))
     events.opened(list)
+    let listener = ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events)
+    let rest = ServedRest(served.audience, behind: campaign)
+    let account = try await rest.settled(.cancelled, total: total.map { $0 - campaign.account.submitted }, listener)
     _ = try unfinished.take()
-    journal.abandonCampaign(
-      unfinished.id, ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events))
+    journal.abandonCampaign(unfinished.id, listener, rest: account)
     do throws(JournalProblem) {
       try await journal.makeDurable()
     } catch {
@@ -101,6 +104,22 @@ extension Deployment {
       else { continue }
       journal.abandonCampaign(state.campaign.number)
     }
+  }
+
+  /// Settles a campaign of which the journal knows nothing: each of its audience is in its account
+  /// and its list.
+  ///
+  /// - Parameters:
+  ///   - isUnknown: It may have been sent. Otherwise it counts as cancelled.
+  ///   - total: as in ``PushApp/abandon(_:total:_:)``.
+  package func settleUnsent(
+    _ served: ServedCampaign, isUnknown: Bool, total: Int?, _ events: ServedEvents
+  ) async throws(CarillonError) -> CampaignAccount {
+    let list = try ServedList(beginning: served.list)
+    events.opened(list)
+    let account = try await ServedRest(served.audience, behind: nil)
+      .settled(isUnknown ? .unknown : .cancelled, total: total, list.listener)
+    return CampaignAccount(account)
   }
 
   /// Nothing can begin any more.

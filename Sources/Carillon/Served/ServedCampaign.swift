@@ -45,19 +45,16 @@ package struct ServedEvents: Sendable {
   package var gone: @Sendable (_ token: String, _ since: UInt64?) -> Void
   /// The account is final. It must be durable before the journal's next commit.
   package var ended: @Sendable (CampaignAccount) -> Void
-  /// Whether it was cancelled for good, so that what was not sent is listed as cancelled.
-  package var isCancelled: @Sendable () -> Bool
 
   package init(
     opened: @escaping @Sendable (ServedList) -> Void, begun: @escaping @Sendable () async throws -> Void,
     gone: @escaping @Sendable (String, UInt64?) -> Void,
-    ended: @escaping @Sendable (CampaignAccount) -> Void, isCancelled: @escaping @Sendable () -> Bool
+    ended: @escaping @Sendable (CampaignAccount) -> Void
   ) {
     self.opened = opened
     self.begun = begun
     self.gone = gone
     self.ended = ended
-    self.isCancelled = isCancelled
   }
 }
 
@@ -75,9 +72,9 @@ struct ServedListener: OutcomeListener {
   let goneDevices: Multicast<PushApp.GoneDevice>
   let events: ServedEvents
 
+  var listsResumable: Bool { false }
+
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-    // With a journal, cancelling keeps the notification for resuming. It has no outcome.
-    if outcome == .cancelled, !events.isCancelled() { return }
     if outcome.saysGone {
       events.gone(token, goneSince)
       if let token = try? DeviceToken(hex: token) {

@@ -12,6 +12,11 @@ package struct ServedList: Sendable {
   /// The first line, without its end.
   package static var header: String { columns.names.joined(separator: ",") }
 
+  /// One row, with its end.
+  package static func row(line: UInt64, token: String, outcome: String, reason: String) -> String {
+    "\(line),\(OutcomesFile.field(token)),\(outcome),\(OutcomesFile.field(reason)),\n"
+  }
+
   private init(file: OutcomesFile) { self.file = file }
 
   /// The list of a campaign that begins.

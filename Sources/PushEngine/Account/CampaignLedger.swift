@@ -15,8 +15,9 @@ package final class CampaignLedger: Sendable {
   }
 
   private let state = Mutex(State())
-  private let cancelledFlag = Atomic<Bool>(false)
-  private let abandonedFlag = Atomic<Bool>(false)
+  private enum Stop: UInt8, AtomicRepresentable { case none, resumable, final }
+  /// The first stop counts, so that a notification is never listed by one and counted by another.
+  private let stop = Atomic<Stop>(.none)
   let frames: CampaignFrames
   /// The campaign's number in the journal; nil without a journal.
   let journalNumber: UInt64?
@@ -44,19 +45,22 @@ package final class CampaignLedger: Sendable {
 
   package var account: Account { state.withLock { $0.account } }
   /// Notifications not sent yet are cancelled. Those in flight still get their outcome.
-  package var isCancelled: Bool { cancelledFlag.load(ordering: .acquiring) }
+  package var isCancelled: Bool { stop.load(ordering: .acquiring) != .none }
 
   /// It was cancelled for good: the journal keeps nothing of it to be resumed.
-  var isAbandoned: Bool { abandonedFlag.load(ordering: .acquiring) }
+  var isAbandoned: Bool { stop.load(ordering: .acquiring) == .final }
 
-  func abandon() {
-    abandonedFlag.store(true, ordering: .releasing)
-    cancel()
+  func abandon() { stop(.final) }
+  func cancel() { stop(.resumable) }
+
+  private func stop(_ stop: Stop) {
+    _ = self.stop.compareExchange(expected: .none, desired: stop, ordering: .acquiringAndReleasing)
+    readerSignal.set()
   }
 
-  func cancel() {
-    cancelledFlag.store(true, ordering: .releasing)
-    readerSignal.set()
+  /// What the campaign keeps for the process that resumes it has no outcome yet.
+  private func lists(_ outcome: Outcome) -> Bool {
+    outcome != .cancelled || isAbandoned || listener?.listsResumable == true
   }
 
   /// The reader takes in nothing at present.
@@ -87,7 +91,7 @@ package final class CampaignLedger: Sendable {
     if case .accepted(let confirmation) = settlement.outcome {
       return reportAccepted(settlement, confirmation, ring: ring)
     }
-    guard let listener else { return }
+    guard let listener, lists(settlement.outcome) else { return }
     ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in
       unsafe report(line: record.ordinal, token: record.token, settlement.outcome)
     }
@@ -116,7 +120,7 @@ package final class CampaignLedger: Sendable {
   ///
   /// - Parameter goneSince: See ``OutcomeListener``.
   func report(_ record: RingRecord, _ outcome: Outcome, goneSince: UInt64?) {
-    guard let listener, !outcome.isAccepted else { return }
+    guard let listener, !outcome.isAccepted, lists(outcome) else { return }
     listener.notAccepted(
       line: record.ordinal, token: unsafe DeviceToken(bytes: record.token)?.description ?? "", outcome: outcome,
       goneSince: goneSince)
@@ -125,7 +129,7 @@ package final class CampaignLedger: Sendable {
   /// Reports recovered notifications that get an outcome without being resent, except for the first
   /// few.
   func report(_ recovered: RecoveredRun, _ outcome: Outcome, skipping skipped: Int = 0) {
-    if let listener { recovered.report(outcome, to: listener, skipping: skipped) }
+    if let listener, lists(outcome) { recovered.report(outcome, to: listener, skipping: skipped) }
   }
 
   private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {

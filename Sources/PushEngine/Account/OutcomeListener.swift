@@ -13,6 +13,10 @@ package protocol OutcomeListener: Sendable {
   ///     that, in milliseconds since 1970.
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
 
+  /// Whether notifications of a campaign that was stopped and can be resumed are reported as
+  /// cancelled. Default true.
+  var listsResumable: Bool { get }
+
   /// Whether ``accepted(lines:_:)`` is called. Read once for each campaign. Default false, which
   /// costs nothing per notification.
   var hearsOfAccepted: Bool { get }
@@ -35,6 +39,8 @@ package protocol OutcomeListener: Sendable {
 
 extension OutcomeListener {
   package func flush() {}
+
+  package var listsResumable: Bool { true }
 
   package func ended(_ account: Account) {}
 

@@ -56,12 +56,17 @@ package protocol AudienceSource: Sendable {
   var reservoir: ReservoirGauge? { get }
   /// Its own rate. Nil, as by default: none.
   var perSecond: Double? { get }
+
+  /// As ``fill(_:)``, without a pace of its own: nothing of it is sent any more.
+  func fillUnpaced(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply
 }
 
 extension AudienceSource {
   package func attach(_ signal: ReaderSignal) {}
   package var reservoir: ReservoirGauge? { nil }
   package var perSecond: Double? { nil }
+
+  package func fillUnpaced(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply { try fill(chunk) }
 }
 
 package enum AudienceSupply: Hashable, Sendable {
@@ -83,16 +88,22 @@ package struct CampaignRun: Sendable {
   /// The campaign's state in the journal; nil without a journal.
   private let journalled: JournalledCampaign?
   private let recoveredRuns: [RecoveredRun]
+  /// Cancelled for good, it reads the rest of its audience, and everybody in it counts as cancelled.
+  private let settlesRest: Bool
 
   /// Opens the campaign's ledger.
   ///
   /// - Parameter number: The campaign's number in the app's journal, from
   ///   ``EngineJournal/begin(_:)`` or ``EngineJournal/campaigns``. The work of earlier processes is
   ///   part of its account, and what they left is sent first. Nil when the app has no journal.
+  /// - Parameter settlesRest: When the campaign is abandoned, the rest of its audience is read, and
+  ///   everybody in it counts as cancelled.
   /// - Throws: ``AppFailure`` when the app has failed.
   package init(
-    _ campaign: Campaign, through app: App, journalled number: UInt64? = nil, listener: (any OutcomeListener)? = nil
+    _ campaign: Campaign, through app: App, journalled number: UInt64? = nil, settlesRest: Bool = false,
+    listener: (any OutcomeListener)? = nil
   ) throws(AppFailure) {
+    self.settlesRest = settlesRest
     shared = app.shared
     policy = app.configuration.policy
     let journalled = number.flatMap { app.shared.journal?.campaign($0) }
@@ -146,7 +157,9 @@ package struct CampaignRun: Sendable {
       if let reservoir, let journal = shared.journal {
         try await reader.submit(audience, chunks: chunks, storing: Reservoir(journal: journal, gauge: reservoir))
       } else {
-        try await reader.submit(audience, chunk: chunks.take())
+        let chunk = chunks.take()
+        try await reader.submit(audience, chunk: chunk)
+        if settlesRest, ledger.isAbandoned { try await reader.settleRest(of: audience, chunk: chunk) }
       }
       problem = nil
     } catch {
@@ -179,7 +192,13 @@ package struct CampaignRun: Sendable {
   }
 
   /// Records that the campaign has ended, after a run that ended early.
-  package func giveUp() {
+  ///
+  /// - Parameter unreadCount: how many were never read. They count as cancelled.
+  package func giveUp(unread unreadCount: Int = 0) {
+    if unreadCount > 0 {
+      ledger.submitted(unreadCount)
+      ledger.settled(unreadCount, .cancelled)
+    }
     guard let number = journalled?.number else { return }
     ledger.reportEnd()
     shared.journal?.end(number)

@@ -132,6 +132,22 @@ struct CampaignReader {
 
   mutating func audienceEnded() { unread = nil }
 
+  /// The campaign was cancelled for good: what was not taken in is settled. The journal keeps its
+  /// position: a process that continues after a crash settles the same rest.
+  mutating func settleRest(of audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
+    guard unread != nil else { return }
+    shared.readerWaits()
+    defer { shared.readerContinues() }
+    // What cannot be sent of the current chunk was settled when it was read.
+    for index in min(nextIndex, chunk.count)..<chunk.count where chunk[index].kind == .ready {
+      ledger.settledAtIntake(line: chunk[index].line, token: chunk.text(of: chunk[index]), .cancelled)
+    }
+    try await audience.settleRest(
+      chunk, behind: progress?.lastLine ?? 0, signal: ledger.readerSignal, as: .cancelled, ledger.settledAtIntake)
+    if ledger.journalNumber != nil { ledger.flushReports() }
+    unread = nil
+  }
+
   /// Everything of the chunk before `end` was taken in.
   mutating func took(_ chunk: AudienceChunk, before end: Int) {
     unread = UnreadAudience(chunk, from: end)

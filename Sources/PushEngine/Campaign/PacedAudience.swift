@@ -66,4 +66,8 @@ package final class PacedAudience<Source: AudienceSource>: AudienceSource {
     if supply == .entries { pace.sends(chunk.readyCount) }
     return supply
   }
+
+  package func fillUnpaced(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    try source.fillUnpaced(chunk)
+  }
 }

@@ -5,6 +5,8 @@ struct ReadingProgress {
   private var mark: AudienceMark
   private var readLine: UInt64
   private var submitted: Int
+  /// The last line that is in the journal; 0: none.
+  var lastLine: UInt64 { readLine }
   /// How many entries of the current chunk are in the journal, by this process or an earlier one.
   private(set) var recordedCount = 0
 

@@ -91,11 +91,16 @@ extension EngineJournal {
   ///
   /// - Parameter listener: gets every notification that the campaign leaves without an outcome, and
   ///   the final account.
-  package func abandonCampaign(_ number: UInt64, _ listener: (any OutcomeListener)? = nil) {
-    if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, listener) }
+  /// - Parameter rest: the account of those who were never read, which the listener has.
+  package func abandonCampaign(
+    _ number: UInt64, _ listener: (any OutcomeListener)? = nil, rest: Account = Account()
+  ) {
+    if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, listener, rest) }
   }
 
-  private func abandon(_ campaign: JournalledCampaign, _ listener: (any OutcomeListener)?) {
+  private func abandon(
+    _ campaign: JournalledCampaign, _ listener: (any OutcomeListener)?, _ rest: Account = Account()
+  ) {
     for recovered in recoveredRuns(of: campaign.number) {
       let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
       if let listener { recovered.report(outcome, to: listener) }
@@ -103,7 +108,7 @@ extension EngineJournal {
         lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
       record(.resolved(run, outcome))
     }
-    if let listener { listener.ended(self.campaign(campaign.number)?.account ?? campaign.account) }
+    if let listener { listener.ended((self.campaign(campaign.number)?.account ?? campaign.account) + rest) }
     end(campaign.number)
   }
 

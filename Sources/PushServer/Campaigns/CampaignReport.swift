@@ -88,7 +88,8 @@ struct CampaignReports: Sendable {
 
   func report(_ record: CampaignHead) async throws -> CampaignReport {
     var report = CampaignReport(record: record)
-    guard record.startedAt != nil else { return report }
+    // One that was cancelled before it began has an account, too.
+    guard record.startedAt != nil || record.status.isOver else { return report }
     let live = controller.live(record.id)
     let parts = try await controller.store.progress(of: record.id)
     report.partCount = parts.count

@@ -78,7 +78,7 @@ extension CampaignState {
         ? .edits : .refused(sentence("cannot be changed; only a draft or scheduled one can"))
     case .started(let isDue): started(isDue)
     case .due(let isDue): self == .scheduled && isDue ? .to(.running) : .stays
-    case .audienceFixed: self == .running ? .edits : .stays
+    case .audienceFixed: [.running, .cancelled, .failed].contains(self) ? .edits : .stays
     case .audienceCounted: [.running, .paused, .held].contains(self) ? .edits : .stays
     case .paused: paused
     case .resumed(let isBegun): resumed(isBegun)

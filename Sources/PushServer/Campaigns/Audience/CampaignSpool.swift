@@ -28,6 +28,12 @@ struct CampaignSpool: Sendable {
     }
   }
 
+  func removeLeftOut(_ id: StoredUUID) throws {
+    let path = leftOut(id)
+    guard FileManager.default.fileExists(atPath: path) else { return }
+    do { try FileManager.default.removeItem(atPath: path) } catch { throw Self.problem(path, error) }
+  }
+
   func remove(_ id: StoredUUID) { try? FileManager.default.removeItem(atPath: folder(id)) }
 
   static func problem(_ path: String, _ error: any Error) -> Problem {

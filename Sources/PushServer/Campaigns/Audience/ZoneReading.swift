@@ -1,16 +1,9 @@
 internal import Carillon
 internal import PushEngine
 
-/// Reads which time zones the rows of a token file name.
+/// Reads which time zones the rows of a token file name. Rows that name none, or something that no
+/// time zone can be, are passed over.
 final class ZoneReading {
-  struct Row {
-    var line: UInt64
-    /// The token in hexadecimal digits.
-    var token: String
-    /// Empty if the row names none.
-    var zone: String
-  }
-
   private let file: AudienceFile
   private let chunk: AudienceChunk
 
@@ -33,22 +26,21 @@ final class ZoneReading {
     header.columns.first { names.contains($0.lowercased()) }
   }
 
-  /// The next rows that can be sent; nil at the end.
-  func next() throws -> [Row]? {
+  /// The zones of the next rows; nil at the end.
+  func next() throws -> [String]? {
     while true {
       switch try file.fill(chunk) {
       case .end: return nil
       case .nothingYet, .nothingFor, .waiting: continue
       case .entries:
-        var rows: [Row] = []
+        var zones: [String] = []
         for index in 0..<chunk.count {
           let entry = chunk[index]
           guard entry.kind == .ready else { continue }
-          let text = chunk.payloadText(of: entry)
-          rows.append(
-            Row(line: entry.line, token: chunk.text(of: entry), zone: String(text.dropFirst().dropLast())))
+          let zone = chunk.payloadText(of: entry).dropFirst().dropLast()
+          if !zone.isEmpty { zones.append(String(zone)) }
         }
-        return rows
+        return zones
       }
     }
   }

@@ -63,8 +63,8 @@ final class CampaignController: Sendable {
         new.state = next.rawValue
         new.reason = ""
         new.isDoubtful = false
-        // Nothing of it was sent, so nothing is waited for.
-        if next == .cancelled, old.startedAt == nil { new.endedAt = .now }
+        // It was never started, so nobody waits for it.
+        if next == .cancelled, state == .draft || state == .uploading { new.endedAt = .now }
       }
       try edit(&new)
       if new == old { return old }

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushStore
+internal import PushWire
 
 /// Divides the audience of a local send into parts, one for each instant at which it is sent, and
 /// lists the devices that are left out. Each device is in exactly one part, whatever changes in the
@@ -42,7 +43,7 @@ struct CampaignDivision: Sendable {
 
     private(set) var numbers: [Time: Int] = [:]
     var contents: [Content] = []
-    var leftOutCount = 0
+    var leftOut = CampaignAccount()
 
     /// The number of the part that is sent at a time.
     mutating func number(at instant: Int64, offset: Int64) -> Int {
@@ -87,14 +88,11 @@ struct CampaignDivision: Sendable {
       StoredCampaignPart(
         number: number, dueAt: StoreInstant(milliseconds: time.instant * 1000), content: parts.contents[number].bytes)
     }
-    if parts.leftOutCount > 0 {
+    if parts.leftOut.submitted > 0 {
       var content = Content()
       content.isLeftOut = true
-      var account = CampaignAccount()
-      account.submitted = parts.leftOutCount
-      account.suppressed = parts.leftOutCount
       var part = StoredCampaignPart(number: parts.contents.count, dueAt: now, content: content.bytes)
-      part.account = AccountJSON.bytes(of: account)
+      part.account = AccountJSON.bytes(of: parts.leftOut)
       part.endedAt = now
       stored.append(part)
     }
@@ -123,9 +121,12 @@ struct CampaignDivision: Sendable {
           files[number] = file
           try file.append(DeviceKeys.bytes(device.key))
         case .leftOut(let reason):
-          parts.leftOutCount += 1
+          parts.leftOut.submitted += 1
+          parts.leftOut.suppressed += 1
           let token = (try? Carillon.DeviceToken(bytes: device.token))?.hex ?? ""
-          try leftOut.append("\(device.key),\(token),suppressed,\(reason.rawValue),\n")
+          try leftOut.append(
+            ServedList.row(
+              line: UInt64(clamping: device.key), token: token, outcome: "suppressed", reason: reason.rawValue))
         }
       }
       guard let last = page.last, page.count == Self.pageLimit else { break }
@@ -143,23 +144,18 @@ struct CampaignDivision: Sendable {
     let reading = try ZoneReading(
       path: spool.audience(record.id), numbersRows: AudienceUpload.numbersRows(record.upload))
     let missing = places.place(nil)
+    /// Of zones that rows of valid tokens name.
     var known: [String: LocalSendPlan.Place] = [:]
-    while let rows = try reading.next() {
-      for row in rows {
-        var place = known[row.zone]
+    while let zones = try reading.next() {
+      for zone in zones {
         // Whatever is no time zone counts as none; so do more of them than there are.
-        if place == nil, known.count < Self.zoneLimit, !row.zone.isEmpty, TimeZone(identifier: row.zone) != nil {
-          place = places.place(row.zone)
-          known[row.zone] = place
-          if case .at(let instant, let offset)? = place {
-            let number = parts.number(at: instant, offset: offset)
-            parts.contents[number].zones.append(row.zone)
-            parts.note(clock: row.zone, in: number)
-          }
-        }
-        if case .leftOut(let reason) = place ?? missing {
-          parts.leftOutCount += 1
-          try leftOut.append("\(row.line),\(row.token),suppressed,\(reason.rawValue),\n")
+        guard known[zone] == nil, known.count < Self.zoneLimit, TimeZone(identifier: zone) != nil else { continue }
+        let place = places.place(zone)
+        known[zone] = place
+        if case .at(let instant, let offset) = place {
+          let number = parts.number(at: instant, offset: offset)
+          parts.contents[number].zones.append(zone)
+          parts.note(clock: zone, in: number)
         }
       }
     }
@@ -174,6 +170,40 @@ struct CampaignDivision: Sendable {
       if parts.contents.isEmpty { _ = parts.number(at: StoreInstant.now.seconds, offset: 0) }
       parts.contents[0].hasMalformed = true
     }
+    // Whatever no part selects is left out, by the same selection: no row is in neither.
+    let passed = known.filter { $0.value == .leftOut(.hasPassed) }.keys
+    if !passed.isEmpty { try leaveOut(record, Set(passed), isRest: false, .hasPassed, &parts, leftOut) }
+    if case .leftOut(let reason) = missing {
+      try leaveOut(record, Set(known.keys), isRest: true, reason, &parts, leftOut)
+    }
     return parts
+  }
+
+  /// Lists the rows whose zone is one of these, or any other.
+  private func leaveOut(
+    _ record: StoredCampaign, _ zones: Set<String>, isRest: Bool, _ reason: LocalSendPlan.Reason, _ parts: inout Parts,
+    _ leftOut: SpoolFile
+  ) throws {
+    let file = try AudienceFile(
+      path: spool.audience(record.id), namesPath: false, numbersRows: AudienceUpload.numbersRows(record.upload),
+      selection: { CampaignParts.selection(in: $0, zones, isRest: isRest, hasMalformed: false) })
+    let chunk = AudienceChunk(payloadCapacity: 0)
+    while true {
+      switch try file.fill(chunk) {
+      case .end: return
+      case .nothingYet, .nothingFor, .waiting: continue
+      case .entries: break
+      }
+      for index in 0..<chunk.count {
+        let entry = chunk[index]
+        parts.leftOut.submitted += 1
+        let why = entry.kind.rejection?.description
+        if let why { parts.leftOut.rejectedByReason[why, default: 0] += 1 } else { parts.leftOut.suppressed += 1 }
+        try leftOut.append(
+          ServedList.row(
+            line: entry.line, token: chunk.text(of: entry), outcome: why == nil ? "suppressed" : "rejected",
+            reason: why ?? reason.rawValue))
+      }
+    }
   }
 }

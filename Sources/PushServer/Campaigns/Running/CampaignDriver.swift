@@ -90,7 +90,7 @@ struct CampaignDriver: Sendable {
     case .paused:
       live.pause()
       return try await pause(record)
-    case .cancelled, .failed: return try await settle(record)
+    case .cancelled, .failed: return try await settle(record, plan)
     case .finished: return .leave
     }
   }
@@ -224,25 +224,33 @@ struct CampaignDriver: Sendable {
     return live.isBusy ? .wait : .leave
   }
 
-  /// Nothing more is sent: everything that was read gets its outcome.
-  private func settle(_ record: StoredCampaign) async throws -> Step {
+  /// Nothing more is sent: everybody of the audience gets an outcome.
+  private func settle(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
     guard record.endedAt == nil else { return .leave }
     live.cancel()
-    // What it has in flight is its app's, which may come back.
-    guard let app = try? deployment.app(record.app) else { return .wait }
+    let record = try await withLastKey(record, plan)
     let busy = live.busyParts
-    for part in try await store.parts(of: record.id) where part.endedAt == nil && !busy.contains(part.number) {
-      let name = record.id.name(part: part.number)
-      if try await app.abandon(
-        served: name, list: parts.spool.list(record.id, part: part.number), parts.events(part, of: record))
-      {
-        try parts.recorder.close(name)
+    var all = try await store.parts(of: record.id)
+    if all.isEmpty {
+      // It was never divided, so all of its audience is one part.
+      try parts.spool.removeLeftOut(record.id)
+      try await store.add([StoredCampaignPart(number: 0, dueAt: .now, content: [])], of: record.id)
+      all = try await store.parts(of: record.id)
+    }
+    try parts.spool.make(record.id)
+    for part in all where part.endedAt == nil && !busy.contains(part.number) {
+      let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
+      let total = parts.total(part, of: record, plan)
+      if deployment.servedRemainders.contains(where: { $0.name == served.name }) {
+        // What it has in flight is its app's, which may come back.
+        guard let app = try? deployment.app(record.app) else { return .wait }
+        if try await app.abandon(served, total: total, events) { try parts.recorder.close(served.name) }
         continue
       }
       guard !live.isLost(part: part.number) else { return .leave }
-      let nothing = AccountJSON.bytes(of: CampaignAccount())
-      try store.end(
-        [EndedCampaignPart(campaign: record.id, number: part.number, account: nothing, endedAt: .now)])
+      let isUnknown = part.begunAt != nil
+      try await end(
+        part, record, try await deployment.settleUnsent(served, isUnknown: isUnknown, total: total, events))
     }
     guard !live.isBusy else { return .wait }
     try await controller.change(live.id, { _ in .settled }) { $0.endedAt = .now }
@@ -271,7 +279,7 @@ struct CampaignDriver: Sendable {
         return await didNotBegin(part, error)
       }
       live.begun(part: part.number, campaign)
-      try await follow(part, record, campaign)
+      try await follow(part, record, plan, campaign)
     } catch let error as CarillonError {
       await failed(part, error)
     } catch {
@@ -280,7 +288,9 @@ struct CampaignDriver: Sendable {
     }
   }
 
-  private func follow(_ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign) async throws {
+  private func follow(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan, _ campaign: PushCampaign
+  ) async throws {
     // What was decided while it began.
     switch try await store.campaignHead(record.id)?.status {
     case .running?: break
@@ -292,7 +302,8 @@ struct CampaignDriver: Sendable {
       account = try await campaign.account()
     } catch {
       guard error.code == .audience else { throw error }
-      campaign.giveUp()
+      let unreadCount = parts.total(part, of: record, plan).map { $0 - campaign.accountSoFar.submitted }
+      campaign.giveUp(unread: max(0, unreadCount ?? 0))
       try await end(part, record, campaign.accountSoFar)
       throw error
     }

@@ -29,14 +29,29 @@ struct CampaignParts: Sendable {
       selection: Self.selection(part))
   }
 
+  /// How many rows a part has that is all of its campaign, by the count of the upload. Nil: not
+  /// known.
+  func total(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> Int? {
+    guard plan.source == .upload, part.content.isEmpty, record.upload.lineCount > 0 else { return nil }
+    let isCounted = !AudienceUpload.numbersRows(record.upload)
+    let header = isCounted ? try? AudienceFile(path: spool.audience(record.id), namesPath: false).header : nil
+    return Int(clamping: record.upload.lineCount) - (header?.isCSV == true ? 1 : 0)
+  }
+
   /// Which rows of an upload belong to the part.
   static func selection(_ part: StoredCampaignPart) -> @Sendable (AudienceHeader) -> RowSelection? {
     guard let content = CampaignDivision.Content(reading: part.content) else { return { _ in nil } }
-    return { header in
-      RowSelection(
-        column: ZoneReading.column(of: header).flatMap { header.columns.firstIndex(of: $0) },
-        texts: Set(content.zones), isRest: content.isRest, hasMalformed: content.hasMalformed)
+    return {
+      selection(in: $0, Set(content.zones), isRest: content.isRest, hasMalformed: content.hasMalformed)
     }
+  }
+
+  static func selection(
+    in header: AudienceHeader, _ zones: Set<String>, isRest: Bool, hasMalformed: Bool
+  ) -> RowSelection {
+    RowSelection(
+      column: ZoneReading.column(of: header).flatMap { header.columns.firstIndex(of: $0) }, texts: zones,
+      isRest: isRest, hasMalformed: hasMalformed)
   }
 
   private func devices(
@@ -77,7 +92,6 @@ struct CampaignParts: Sendable {
         recorder.ended(
           EndedCampaignPart(
             campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: .now))
-      },
-      isCancelled: { [live] in live.isCancelled })
+      })
   }
 }

@@ -18,7 +18,6 @@ final class LiveCampaign: Sendable {
     var lostParts: Set<Int> = []
     var isLeft = false
     var isUploading = false
-    var isCancelled = false
     var quiet: QuietParts?
     var pace: CampaignPace?
   }
@@ -138,12 +137,7 @@ final class LiveCampaign: Sendable {
   /// Nil: no part is in quiet hours.
   var quiet: QuietParts? { state.withLock { $0.quiet } }
 
-  func cancel() {
-    state.withLock { $0.isCancelled = true }
-    for campaign in campaigns { campaign.cancel() }
-  }
-
-  var isCancelled: Bool { state.withLock { $0.isCancelled } }
+  func cancel() { for campaign in campaigns { campaign.cancel() } }
 
   // MARK: Uploads
 

@@ -1,0 +1,65 @@
+internal import PushEngine
+internal import PushWire
+
+/// Those of a service's campaign who were never read.
+struct ServedRest: Sendable {
+  private let audience: ServedCampaign.Audience
+  private let mark: AudienceMark?
+  /// The last line that was read; 0: none.
+  private let line: UInt64
+
+  init(_ audience: ServedCampaign.Audience, behind campaign: JournalledCampaign?) {
+    self.audience = audience
+    line = campaign?.readLine ?? 0
+    mark = campaign.flatMap { $0.readLine == 0 ? nil : $0.mark }
+  }
+
+  /// Reports everybody to the listener.
+  ///
+  /// - Parameter total: how many they are, if that is known. Those who cannot be read are counted
+  ///   only.
+  /// - Throws: if another source than a file cannot be read at present.
+  func settled(
+    _ outcome: Outcome, total: Int?, _ listener: any OutcomeListener
+  ) async throws(CarillonError) -> Account {
+    var account = Account()
+    do throws(AudienceError) {
+      try await read { line, token, outcome in
+        listener.notAccepted(line: line, token: token, outcome: outcome)
+        account.submitted += 1
+        account.count(outcome, 1)
+      }
+    } catch {
+      if case .source = audience { throw CarillonError(describing: error) }
+      let missing = max(0, (total ?? 0) - account.submitted)
+      account.submitted += missing
+      account.count(outcome, missing)
+    }
+    listener.flush()
+    return account
+
+    func read(_ settle: (UInt64, String, Outcome) -> Void) async throws(AudienceError) {
+      let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
+      let signal = ReaderSignal()
+      switch audience {
+      case .file(let path, let numbersRows, let selection):
+        let file: AudienceFile
+        do {
+          file = try AudienceFile(
+            path: path, namesPath: false, from: mark, numbersRows: numbersRows, selection: selection)
+        } catch let error as AudienceError {
+          throw error
+        } catch {
+          throw AudienceError(path: nil, problem: .cannotRead("\(error)"))
+        }
+        try await file.settleRest(chunk, behind: line, signal: signal, as: outcome, settle)
+      case .source(let make):
+        let (source, feed) = make(line)
+        source.attach(signal)
+        let feeding = Task { await feed?() }
+        defer { feeding.cancel() }
+        try await source.settleRest(chunk, behind: line, signal: signal, as: outcome, settle)
+      }
+    }
+  }
+}
