@@ -22,8 +22,9 @@ struct ServeFeedbackTests {
   func polled() async throws {
     let serve = try ServeSite()
     let later = 4_000_000_000
+    let (gone, silent) = (HTTP2Site.token(1), HTTP2Site.token(2))
     let upstream = try await serve.site.simulate(
-      rules: "feedback: [ { token: 0a1b, timestamp: 1400000000 }, { token: \"00112233\", timestamp: \(later) } ]")
+      rules: "feedback: [ { token: \"\(gone)\", timestamp: 1400000000 }, { token: \"\(silent)\", timestamp: \(later) } ]")
     let line = try #require(await upstream.simulator.line(0))
     let gateway = try #require(line.firstMatch(of: /"gateway":(\d+)/)).1
     let feedback = try #require(line.firstMatch(of: /"feedback":(\d+)/)).1
@@ -48,7 +49,7 @@ struct ServeFeedbackTests {
     try configure(every: "never")
     let key = try await serve.key(["--scope", "devices", "--scope", "feedback"])
     var service = try await serve.start()
-    for token in ["0a1b", "00112233"] {
+    for token in [gone, silent] {
       let reply = try await serve.request(
         service.api, "/v1/apps/news/devices/\(token)", key: key, body: "{}", method: "PUT")
       #expect(reply.status == 201)
@@ -63,14 +64,14 @@ struct ServeFeedbackTests {
       items = try await serve.request(service.api, "/v1/apps/news/feedback", key: key).decoded(Feedback.self).items
       return items.count == 2
     }
-    #expect(items.map(\.token) == ["0a1b", "00112233"])
+    #expect(items.map(\.token) == [gone, silent])
     #expect(items.first?.since == "2014-05-13T16:53:20.000Z")
     func isSuppressed(_ token: String) async throws -> Bool {
       try await serve.request(service.api, "/v1/apps/news/devices/\(token)", key: key).decoded(Device.self).suppressed
     }
     // The first registered after the service had last found it.
-    #expect(try await !isSuppressed("0a1b"))
-    #expect(try await isSuppressed("00112233"))
+    #expect(try await !isSuppressed(gone))
+    #expect(try await isSuppressed(silent))
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
     // The next process knows when the list was read.

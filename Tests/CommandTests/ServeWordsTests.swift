@@ -114,7 +114,7 @@ struct ServeWordsTests {
   func commands() async throws {
     let running = try await RunningServe()
     let place = running.serve.site.place
-    try place.write(running.key, to: "api.key")
+    try place.writeSecret(running.key, to: "api.key")
     try place.write(CampaignSite.hello, to: "hello.json")
     try place.write(HTTP2Site.token(1) + "\n", to: "tokens.txt")
     let service = ["--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "api.key"]

@@ -22,7 +22,7 @@ struct StoreCommandTests {
     try serve.site.place.write(table + "nonsense,,,,\n", to: "devices.csv")
     let imported = try await serve.site.run(["device", "import", "--app", "news", "devices.csv"] + client)
     #expect(imported.status == 1, "\(imported)")
-    #expect(imported.output == "1500 created, 0 updated, 1 rejected.\n")
+    #expect(imported.output == "1,500 created, 0 updated, 1 rejected.\n")
     #expect(imported.errors.hasPrefix("line 1502: /token: "), "\(imported)")
     let exported = try await serve.site.run(["device", "export", "--app", "news"] + client)
     #expect(exported.status == 0)

@@ -68,8 +68,8 @@ extension PushApp {
   /// Gives up a service's campaign that an earlier process began and that was not resumed. Those
   /// who were never read are in its account and its list, too.
   ///
-  /// - Parameter total: of its audience, if that is known: those who cannot be read any more count as
-  ///   cancelled, too.
+  /// - Parameter total: of its audience, if that is known: those who cannot be read any more count
+  ///   as cancelled, too.
   /// - Returns: false if the journal has none of this name.
   package func abandon(
     _ served: ServedCampaign, total: Int?, _ events: ServedEvents

@@ -56,9 +56,17 @@ struct ServedRest: Sendable {
       case .source(let make):
         let (source, feed) = make(line)
         source.attach(signal)
-        let feeding = Task { await feed?() }
-        defer { feeding.cancel() }
-        try await source.settleRest(chunk, behind: line, signal: signal, as: outcome, settle)
+        let result = await withTaskGroup(of: Void.self) { tasks -> Result<Void, AudienceError> in
+          tasks.addTask { await feed?() }
+          defer { tasks.cancelAll() }
+          do throws(AudienceError) {
+            return .success(
+              try await source.settleRest(chunk, behind: line, signal: signal, as: outcome, settle))
+          } catch {
+            return .failure(error)
+          }
+        }
+        try result.get()
       }
     }
   }

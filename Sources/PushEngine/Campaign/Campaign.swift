@@ -88,7 +88,7 @@ package struct CampaignRun: Sendable {
   /// The campaign's state in the journal; nil without a journal.
   private let journalled: JournalledCampaign?
   private let recoveredRuns: [RecoveredRun]
-  /// Cancelled for good, it reads the rest of its audience, and everybody in it counts as cancelled.
+  /// Cancelled for good, it reads the rest of its audience, and all of them count as cancelled.
   private let settlesRest: Bool
 
   /// Opens the campaign's ledger.

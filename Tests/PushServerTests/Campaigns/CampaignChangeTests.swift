@@ -28,7 +28,7 @@ struct CampaignChangeTests {
   @Test("a reason is not written over that of a campaign that is over", arguments: [CampaignState.failed, .cancelled])
   func reasons(state: CampaignState) async throws {
     let old = try await campaign(state)
-    for event in [CampaignEvent.failed, .hindered, .doubted, .due(isDue: true), .audienceFixed, .ended] {
+    for event in [CampaignEvent.failed, .hindered, .doubted, .due(isDue: true), .ended] {
       try await controller.change(old.id, { _ in event }) { campaign in
         campaign.reason = "another"
         campaign.startedAt = .now

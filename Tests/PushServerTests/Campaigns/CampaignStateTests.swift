@@ -22,8 +22,8 @@ struct CampaignStateTests {
     (.paused, "! ! ! ! ! ! = = = scheduled running cancelled = running = = finished failed = ="),
     (.held, "! ! ! ! = = = = paused = = cancelled ~ running = running finished failed = ="),
     (.finished, "! ! ! ! = = = = ! ! ! ! = ! = = = = = ="),
-    (.cancelled, "! ! ! ! ! ! = = ! ! ! = = ! = = = = = ~"),
-    (.failed, "! ! ! ! ! ! = = ! ! ! ! = ! = = = = = ~"),
+    (.cancelled, "! ! ! ! ! ! = = ! ! ! = = ! = = = = ~ ~"),
+    (.failed, "! ! ! ! ! ! = = ! ! ! ! = ! = = = = ~ ~"),
   ]
 
   @Test("every event in every state", arguments: table.map(\.0))
