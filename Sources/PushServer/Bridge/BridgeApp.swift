@@ -66,7 +66,8 @@ final class BridgeApp: Sendable {
       let isLess = trailLimit(connectionCount: count) < trailLimit(connectionCount: count - 1)
       let others = isLess ? state.links.values.filter { $0.client == link.client } : []
       state.links[link.id] = link
-      state.ledger.opened(link.id, client: link.client)
+      state.ledger.opened(link.id, client: link.client, now: .now)
+      forgetEnds(&state)
       state.counts.clients += 1
       return others.compactMap { $0.put(.sweep(trailLimit: trailLimit(connectionCount: count))) }
     }

@@ -28,7 +28,7 @@ package struct BridgeRemainder: Sendable {
 
   /// Frames from this one on may come again; nil: none for this reason.
   package var from: UInt64?
-  /// Frames from this one on may come again, unless they were recognised; nil: none for this.
+  /// Frames from this one on may come again unless they were recognised; nil: none for this reason.
   package var recentFrom: UInt64?
   /// What may come again.
   package var again: Frames = []

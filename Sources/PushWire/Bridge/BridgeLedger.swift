@@ -140,8 +140,12 @@ package struct BridgeLedger: Sendable {
 
   // MARK: Connections
 
-  /// A connection of a client begins.
-  package mutating func opened(_ connection: UInt64, client: String) {
+  /// A connection of a client begins. While it has sent nothing, what an error response called
+  /// discarded may still come on it: perhaps nothing is read from it yet.
+  package mutating func opened(_ connection: UInt64, client: String, now: Instant) {
+    drop(clients[client]?.memory.sweep(now: now) ?? [])
+    forgetIfEmpty(client)
+    if clients[client]?.memory.hasEntriesBehindResponse == true { clients[client]?.memory.resendBegins(connection) }
     connections[client, default: Connections()].open[connection] = connections[client]?.responseCount ?? 0
   }
 
@@ -149,6 +153,7 @@ package struct BridgeLedger: Sendable {
   /// called discarded does not come any more if this is the connection on which it would have come:
   /// the client's only one, and begun after the response.
   package mutating func goesOn(_ connection: UInt64, client: String) {
+    clients[client]?.memory.resendEnds(connection)
     guard let known = connections[client], known.open.count == 1, known.open[connection] == known.responseCount,
       clients[client]?.memory.hasEntriesBehindResponse == true
     else { return }
@@ -169,7 +174,7 @@ package struct BridgeLedger: Sendable {
     } else if end.isByResponse {
       connections[client]?.responseCount += 1
     }
-    clients[client]?.memory.resendEnds(connection, now: now)
+    if clients[client]?.memory.resendEnds(connection) == true { clients[client]?.memory.renew(now: now) }
     forget(remainder.others)
     return remember(remainder.again, end, client: client, connection: connection, now: now)
   }

@@ -7,7 +7,7 @@
 ///
 /// Status 10 for frame *k* means that everything up to *k* was taken. Where answers are awaited no
 /// longer, *k* is the last frame in the journal: it gets its outcome later. A number that a client
-/// does not know would make some clients lose everything.
+/// does not know would make some of them lose everything.
 ///
 /// Frames are numbered from 0 in the order of their arrival. Answers come in any order, each once.
 /// Without bytes, sockets and clock: times are parameters.

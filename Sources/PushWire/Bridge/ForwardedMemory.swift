@@ -6,8 +6,8 @@
 /// time. Each entry counts once, so two equal notifications that were forwarded are recognised
 /// twice.
 ///
-/// Bounded by number, by the pool of all memories, and by age. Age counts from the first answer:
-/// an entry without one is still going to be sent, and stays.
+/// Bounded by number, by the pool of all memories, and by age. It counts from the first answer: an
+/// entry without one is still going to be sent, and stays.
 ///
 /// What an error response called discarded comes again at once or not at all. Such an entry ends
 /// ``Limits/quietTime`` after the response and its answer.
@@ -78,7 +78,7 @@ package struct ForwardedMemory: Sendable {
   private var unansweredCount = 0
   /// Entries with an ``Entry/until``.
   private var behindResponseCount = 0
-  /// Open connections that have begun to send such entries again. None ends while there is one.
+  /// Open connections on which such entries may come again. None ends while there is one.
   private var resending: Set<UInt64> = []
   /// None of them ends before this second.
   private var quietUntil: UInt32 = 0
@@ -127,13 +127,12 @@ package struct ForwardedMemory: Sendable {
     unansweredCount -= 1
   }
 
-  /// A connection has begun to send again what an error response called discarded.
+  /// A connection has begun on which may come what an error response called discarded.
   package mutating func resendBegins(_ connection: UInt64) { resending.insert(connection) }
 
-  /// A connection has ended. What it has not sent again yet may come on the next one.
-  package mutating func resendEnds(_ connection: UInt64, now: Instant) {
-    if resending.remove(connection) != nil { renew(now: now) }
-  }
+  /// - Returns: whether the connection had begun.
+  @discardableResult
+  package mutating func resendEnds(_ connection: UInt64) -> Bool { resending.remove(connection) != nil }
 
   /// What an error response called discarded may come from now on for ``Limits/quietTime``.
   package mutating func renew(now: Instant) { quietUntil = (now + limits.quietTime).wholeSeconds }

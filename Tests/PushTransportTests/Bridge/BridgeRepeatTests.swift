@@ -3,7 +3,7 @@ internal import PushWire
 internal import Support
 internal import Testing
 
-/// Notifications that a provider repeats on purpose, and which of them count as resends.
+/// Notifications that a provider repeats on purpose, and what the bridge takes for resends.
 @Suite("Repeats on purpose, and resends")
 struct BridgeRepeatTests {
   private static func frame(_ number: Int) -> [UInt8] { frame(1, number) }
@@ -15,8 +15,8 @@ struct BridgeRepeatTests {
     return head + [0, 32] + token + [0, UInt8(payload.count)] + payload
   }
 
-  private static func bridge() -> BridgeModel {
-    BridgeModel(BridgeSession.Settings(), memory: ForwardedMemory.Limits())
+  private static func bridge(_ mistake: BridgeModel.Mistake? = nil) -> BridgeModel {
+    BridgeModel(BridgeSession.Settings(), memory: ForwardedMemory.Limits(), mistake: mistake)
   }
 
   private func wait(_ seconds: Int, _ bridge: inout BridgeModel) {
@@ -80,6 +80,18 @@ struct BridgeRepeatTests {
       wait(secondsBetweenRuns, &bridge)
     }
     #expect(bridge.takeAlreadyDelivered() == 0)
+  }
+
+  @Test("a bridge that remembers whatever the client goes on with is found")
+  func plantedMistake() {
+    var bridge = Self.bridge(.remembersAfterResponses)
+    for _ in 1...2 {
+      let connection = bridge.connect("cron")
+      send(1...20, &bridge, connection)
+      let count = bridge.forwarded.count
+      answer(from: count > 20 ? 20 : 0, refusing: 10, &bridge)
+    }
+    #expect(bridge.forwarded.count < 40)
   }
 
   @Test("a cron job that sends again what is behind the stale token: each hears once in each run")

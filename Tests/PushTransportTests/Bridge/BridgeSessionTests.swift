@@ -161,6 +161,18 @@ struct BridgeSessionTests {
     }
   }
 
+  @Test("a session that names what is not in the journal is found")
+  func plantedMistake() {
+    var settings = BridgeSession.Settings()
+    settings.window.plantedMistake = .namesUntaken
+    var session = BridgeSession(settings)
+    _ = Self.receive((1...4).flatMap { Self.frame($0) }, &session, 0)
+    session.journalled(before: 2)
+    _ = session.end(by: Self.at(8), now: Self.at(2))
+    let ended = session.woken(now: Self.at(8))
+    #expect(ended.first == .concluded(.shutDown(from: 4, unanswered: 0)))
+  }
+
   @Test("a service that does not answer, and goes on: with an answered frame, status 10 names that one")
   func failureWaits() {
     for isAnswered in [true, false] {

@@ -32,6 +32,7 @@ final class BridgeCustomer: @unchecked Sendable {
   private var roundsLeft: Int
   /// What came shortly before a break may be remembered.
   private var isInReach = false
+  private var brokeAt = Instant.start
   /// Since when everything has its outcome.
   private var quietSince: Instant?
   private(set) var isDone = false
@@ -57,10 +58,10 @@ final class BridgeCustomer: @unchecked Sendable {
 
   func run(_ process: BridgeProcess) {
     guard !isDone else { return }
-    quietSince = nil
+    (quietSince, brokeAt) = (nil, .start)
     if let (id, taken, at) = lostConnection {
       broke(taken, lost: process.lostFrames(id), now: at)
-      isInReach = true
+      (isInReach, brokeAt) = (true, .start)
     }
     lostConnection = nil
     go(process)
@@ -91,6 +92,7 @@ final class BridgeCustomer: @unchecked Sendable {
 
   private func broke(_ taken: BridgeModel.Taken, lost: Set<UInt64> = [], now: Instant) {
     let past = written.last { now.since($0.at) > behaviour.retryTime }?.end ?? 0
+    brokeAt = now
     client.broke(taken, past: past, lost: lost)
     unsent = []
     if let last = written.last, now.since(last.at) < Self.reach { isInReach = true }
@@ -127,7 +129,9 @@ final class BridgeCustomer: @unchecked Sendable {
     if let connection, random.chance(30) { cut(process, connection) }
     if process.isQuiet { quietSince = quietSince ?? process.loop.now } else { quietSince = nil }
     guard !client.hasWork, unsent.isEmpty, let quietSince else { return }
-    guard !isInReach || process.loop.now.since(quietSince) > Self.memory else { return }
+    // An open connection may break before the next round is written.
+    if connection != nil, let last = written.last, process.loop.now.since(last.at) < Self.reach { return }
+    guard !isInReach || process.loop.now.since(max(quietSince, brokeAt)) > Self.memory else { return }
     isInReach = false
     self.quietSince = nil
     roundsLeft -= 1

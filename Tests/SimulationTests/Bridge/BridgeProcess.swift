@@ -124,7 +124,11 @@ final class BridgeProcess: @unchecked Sendable {
 
   // MARK: Clients
 
-  func connect(_ client: String) -> UInt64 { model.connect(client) }
+  func connect(_ client: String) -> UInt64 {
+    model.now = loop.now
+    defer { hasChanged() }
+    return model.connect(client)
+  }
 
   func wantsBytes(_ connection: UInt64) -> Bool { model.wantsBytes(connection) && feed.queuedCount < queueLimit }
 

@@ -134,7 +134,8 @@ package struct BridgeModel {
   package mutating func connect(_ client: String) -> UInt64 {
     lastConnection += 1
     connections[lastConnection] = Connection(settings, client: client, memory: memory)
-    ledger.opened(lastConnection, client: client)
+    ledger.opened(lastConnection, client: client, now: now)
+    noteForgotten()
     return lastConnection
   }
 

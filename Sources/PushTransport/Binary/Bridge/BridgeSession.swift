@@ -101,7 +101,7 @@ package struct BridgeSession: ~Copyable {
     return core.takeActions(now: now)
   }
 
-  /// Everything that was taken in before a frame is in the journal. To be called before its end.
+  /// Everything that was taken in before a frame is in the journal. Call before the session ends.
   package mutating func journalled(before frame: UInt64) { core.window.journalled(before: frame) }
 
   /// The bridge ends, or its upstream does.
