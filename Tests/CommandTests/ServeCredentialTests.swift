@@ -33,6 +33,38 @@ struct ServeCredentialTests {
     try serve.site.place.write(text, to: "carillon.yaml")
   }
 
+  @Test("an app whose certificate is another app's begins suspended, says so, and sends all once it has its own")
+  func otherTopic() async throws {
+    let other = "credential: { certificate: other.pem, key: other.key }"
+    let running = try await RunningServe(
+      configure: { serve, upstream in
+        let place = serve.site.place
+        let now = Int64(Date().timeIntervalSince1970)
+        try CertificateAuthority(at: now).issue(.app(topic: "com.example.another", at: now))
+          .writePEM(certificate: place.path("other.pem"), key: place.path("other.key"))
+        try Self.configure(serve, upstream, second: other)
+      },
+      prepare: { serve in
+        let checked = try await serve.site.run(["serve", "--config", "carillon.yaml", "--check"])
+        #expect(
+          checked.output.contains(/error: app old: it would begin suspended, .*com\.example\.another.*not of/),
+          "\(checked)")
+      })
+    let app = try await running.call("/v1/apps/old").decoded(App.self)
+    #expect(app.state == "suspended")
+    #expect(app.reason?.contains("com.example.another") == true, "\(app)")
+    let reply = try await running.call("/v1/apps/old/notifications", body: ServeSite.body(HTTP2Site.token(1)))
+    #expect(reply.status == 202, "\(reply.text)")
+    let id = try reply.decoded(ServeSite.Queued.self).id
+    try Self.configure(running.serve, running.upstream, second: Self.good)
+    #expect(try await running.reload().status == 0)
+    try await waitUntil("it has sent what it had taken in") {
+      try await running.call("/v1/apps/old/notifications/\(id)").decoded(ServeSite.Notification.self).outcome
+        == "accepted"
+    }
+    #expect(try await running.end().count == 1)
+  }
+
   @Test("an app whose credential has expired or is missing begins suspended, others work, and a mended one sends all")
   func tenants() async throws {
     var running = try await RunningServe(

@@ -24,7 +24,11 @@ struct ServeFeedbackTests {
     let later = 4_000_000_000
     let (gone, silent) = (HTTP2Site.token(1), HTTP2Site.token(2))
     let upstream = try await serve.site.simulate(
-      rules: "feedback: [ { token: \"\(gone)\", timestamp: 1400000000 }, { token: \"\(silent)\", timestamp: \(later) } ]")
+      rules: """
+        feedback:
+          - { token: "\(gone)", timestamp: 1400000000 }
+          - { token: "\(silent)", timestamp: \(later) }
+        """)
     let line = try #require(await upstream.simulator.line(0))
     let gateway = try #require(line.firstMatch(of: /"gateway":(\d+)/)).1
     let feedback = try #require(line.firstMatch(of: /"feedback":(\d+)/)).1

@@ -39,8 +39,12 @@ package struct ResolvedCredential: Sendable {
     var credential: Credential?
     var tokens: ProviderTokenSource?
     switch settings.credential {
-    case .certificate(let files): credential = try Credential.load(files, validAt: unixSeconds)
-    case .certificateInMemory(let bytes): credential = try Credential.load(bytes.value, validAt: unixSeconds)
+    case .certificate(let files):
+      credential = try Credential.load(files, validAt: unixSeconds)
+      try credential?.inspection.demandTopic(of: settings, file: files.certificate)
+    case .certificateInMemory(let bytes):
+      credential = try Credential.load(bytes.value, validAt: unixSeconds)
+      try credential?.inspection.demandTopic(of: settings, file: "the certificate in memory")
     case .tokenKey(let file):
       let key = try ProviderKey.load(
         file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
@@ -89,7 +93,9 @@ package struct ResolvedCredential: Sendable {
 
   /// What rules about headers depend on.
   package var kind: ProviderCredentialKind {
-    guard let certificate else { return defect?.kind ?? .token }
+    // Nothing is checked by a certificate that is not presented: it may be another app's.
+    if let defect { return defect.kind }
+    guard let certificate else { return .token }
     return .certificate(userIdentifier: certificate.userIdentifier, topics: certificate.topics + certificate.voipTopics)
   }
 
@@ -110,6 +116,19 @@ package struct ResolvedCredential: Sendable {
     }
     return AppPlan(
       configuration: configuration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
+  }
+}
+
+extension CertificateInspection {
+  /// Over HTTP/2 the gateway refuses each notification to an app that the certificate is not for.
+  ///
+  /// - Throws: ``CredentialError``.
+  fileprivate func demandTopic(of settings: AppSettings, file: String) throws(CredentialError) {
+    let covered = topics + voipTopics
+    guard settings.transport == .http2, let topic = settings.topic, !covered.isEmpty, topic != userIdentifier,
+      !ProviderHeaders.covers(covered, app: topic)
+    else { return }
+    throw .topicNotCovered(file: file, topic: topic, covered: covered)
   }
 }
 

@@ -24,6 +24,8 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   /// `on` is a date such as 2026-11-21 03:30:00 UTC.
   case expired(file: String, on: String)
   case notYetValid(file: String, until: String)
+  /// The certificate is another app's.
+  case topicNotCovered(file: String, topic: String, covered: [String])
   /// The file is well-formed, but OpenSSL cannot use its content or refuses to.
   case unsupported(file: String, reason: String)
   /// The file should contain a token signing key and contains something else: `found`, with an
@@ -56,6 +58,9 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
       "\(file) holds no certificate; name the file with the certificate, and give a separate key file as the key"
     case .keyMissing(let file):
       "\(file) holds no private key; export the certificate together with its key, or name the key's file as well"
+    case .topicNotCovered(let file, let topic, let covered):
+      "\(file) is the certificate of \(covered.joined(separator: ", ")), not of \(topic); name the app's own "
+        + "certificate, or correct the topic"
     case .keyMismatch(let certificate, let key):
       certificate == key
         ? "the private key in \(key) does not belong to any certificate there; "

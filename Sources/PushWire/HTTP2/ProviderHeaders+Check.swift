@@ -75,6 +75,11 @@ extension ProviderHeaders {
     topics.contains { $0 == topic || pushType.topic(for: $0) == topic }
   }
 
+  /// Whether a certificate with these topics can send notifications of any type to an app.
+  package static func covers(_ topics: [String], app bundle: String) -> Bool {
+    PushType.allCases.contains { covers(topics, $0.topic(for: bundle), $0) }
+  }
+
   private func checkPriority(_ found: inout [ProviderRuleViolation]) {
     guard let priority else { return }
     guard let known = PushPriority(rawValue: priority) else { return found.append(.priorityUnknown(priority)) }
