@@ -169,11 +169,13 @@ struct PayloadCheckingTests {
   func invalidUTF8() {
     let body = Array("{\"aps\":{\"alert\":\"".utf8) + [0xFF] + Array("\"}}".utf8)
     #expect(
-      Payload.check(body, for: .http2).map(\.sentence) == ["The payload is not JSON: at byte 17 it is not valid UTF-8."]
+      Payload.check(body, for: .http2).map(\.sentence) == [
+        "The payload is not JSON: at line 1, column 18 it is not valid UTF-8."
+      ]
     )
     #expect(
       Payload.check([0xEF, 0xBB, 0xBF] + body, for: .http2).last?.sentence
-        == "The payload is not JSON: at byte 20 it is not valid UTF-8.")
+        == "The payload is not JSON: at line 1, column 18 it is not valid UTF-8.")
   }
 
   @Test(

@@ -31,7 +31,8 @@ extension JSONError: CustomStringConvertible {
   ///   - text: what was parsed.
   ///   - isLine: the text is one line of many, whose number stands elsewhere: only the column.
   package func description(in text: some Collection<UInt8>, isLine: Bool = false) -> String {
-    let before = text.prefix(offset)
+    // No editor counts a byte order mark.
+    let before = text.prefix(offset).drop { [0xEF, 0xBB, 0xBF].contains($0) }
     let lineFeed = UInt8(ascii: "\n")
     let line = before.count { $0 == lineFeed } + 1
     var column = 1
