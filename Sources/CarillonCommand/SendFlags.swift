@@ -130,7 +130,6 @@ struct GatewayFlags: ParsableArguments {
   }
 
   func checkValues() throws {
-    if let gateway { _ = try Options.endpoint(gateway, flag: "--gateway") }
     try Options.check(
       connectionsPerMinute, flag: "--connections-per-minute", in: AppSettings.Bounds.connectionsPerMinute)
     try Options.check(connections, flag: "--connections", in: AppSettings.Bounds.connections)

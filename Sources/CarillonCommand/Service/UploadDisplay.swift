@@ -5,13 +5,8 @@ internal import Synchronization
 /// Shows on standard error how much of a file was sent: on a terminal as a line that changes, in a
 /// log as a line every five seconds.
 final class UploadDisplay: Sendable {
-  private struct State {
-    var sentByteCount = 0
-    /// Nil: nothing was shown yet.
-    var shownAt: Duration?
-  }
-
-  private let state = Mutex(State())
+  /// When something was shown last; nil: nothing was shown yet.
+  private let shownAt = Mutex<Duration?>(nil)
   /// Nil: not known, as of standard input.
   private let byteCount: Int?
   private let stream: StandardStream
@@ -39,10 +34,9 @@ final class UploadDisplay: Sendable {
   private func sent(_ byteCount: Int) {
     let elapsed = ContinuousClock.now - began
     let interval: Duration = stream.isTerminal ? .milliseconds(200) : .seconds(5)
-    let isDue = state.withLock { state in
-      state.sentByteCount = byteCount
-      guard elapsed >= (state.shownAt ?? .zero) + interval else { return false }
-      state.shownAt = elapsed
+    let isDue = shownAt.withLock { shownAt in
+      guard elapsed >= (shownAt ?? .zero) + interval else { return false }
+      shownAt = elapsed
       return true
     }
     guard isDue else { return }
@@ -52,7 +46,7 @@ final class UploadDisplay: Sendable {
 
   /// Removes the line from a terminal.
   private func clear() {
-    guard stream.isTerminal, state.withLock({ $0.shownAt }) != nil else { return }
+    guard stream.isTerminal, shownAt.withLock({ $0 }) != nil else { return }
     _ = stream.write(Array("\r\u{1B}[K".utf8))
   }
 
