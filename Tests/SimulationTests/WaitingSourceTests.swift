@@ -92,6 +92,16 @@ internal import Testing
     #expect(run.ledger.account.possibleDuplicates == 0)
   }
 
+  @Test("a replacement of the credential returns when every connection knows of it", arguments: Transport.allCases)
+  func renewalIsKnown(transport: Transport) {
+    let far = SimulatedLoop(seed: 6)
+    let site = WaitingSite(transport, .probe, lanesOn: far)
+    site.replaceCredential()
+    #expect(site.runUntil { site.isReplaced.load(ordering: .relaxed) } == .stuck)
+    #expect(far.run(limit: .zero, stepLimit: 1_000) { false } == .stuck)
+    #expect(site.runUntil { site.isReplaced.load(ordering: .relaxed) } == .done)
+  }
+
   private static func site(
     _ transport: Transport, confirm: LanePolicy.Confirm = .probe
   ) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
@@ -99,7 +109,7 @@ internal import Testing
   }
 }
 
-/// One app on a simulated loop.
+/// One app on a simulated loop, or on two of them.
 private final class WaitingSite: Sendable {
   let loop = SimulatedLoop(seed: 5)
   let app: App
@@ -107,9 +117,13 @@ private final class WaitingSite: Sendable {
   let ended = Atomic(false)
   let isReplaced = Atomic(false)
 
-  init(_ transport: WaitingSourceTests.Transport, _ confirm: LanePolicy.Confirm) {
+  /// - Parameter lanesOn: the loop of its second lane, which it has from the beginning. Nil: all on
+  ///   ``loop``.
+  init(
+    _ transport: WaitingSourceTests.Transport, _ confirm: LanePolicy.Confirm, lanesOn far: SimulatedLoop? = nil
+  ) {
     var configuration = AppRules(id: "waiting")
-    configuration.connections = 1...2
+    configuration.connections = far == nil ? 1...2 : 2...2
     configuration.policy.confirm = confirm
     let service: any SimulatedEndpoint
     switch transport {
@@ -120,7 +134,7 @@ private final class WaitingSite: Sendable {
       service = SimulatedProvider(faults: ProviderFaults(), seed: 3)
     }
     dialer = SimulatedDialer(loop: loop, service: service, faults: NetworkFaults(), seed: 7)
-    app = App(configuration: configuration, dialer: dialer, loops: [loop], seed: 11)
+    app = App(configuration: configuration, dialer: dialer, loops: [loop] + (far.map { [$0] } ?? []), seed: 11)
   }
 
   func begin(_ source: FedSource, _ outcomes: HeardOutcomes) -> CampaignRun {

@@ -146,18 +146,18 @@ package actor App {
     for lane in shared.scheduler.lanes { lane.loop.execute { lane.assumeIsolated { $0.shutDown() } } }
   }
 
-  /// The app's credential has been replaced, and the dialer uses the new one. Connections with the
-  /// old one take nothing new, and are closed when everything in flight on them has its outcome.
+  /// The app's credential has been replaced, and the dialer uses the new one. When this returns,
+  /// connections with the old one take nothing new; each is closed when everything in flight on it
+  /// has its outcome.
   ///
   /// - Parameter tokens: Those of the new key; nil with a certificate.
-  package func replaceCredential(tokens: ProviderTokenSource?) {
+  package func replaceCredential(tokens: ProviderTokenSource?) async {
     if case .http2(var settings) = laneConfiguration.transport {
       settings.tokens = tokens
       laneConfiguration.transport = .http2(settings)
     }
-    for lane in shared.scheduler.lanes {
-      lane.loop.execute { lane.assumeIsolated { $0.renewConnection(tokens: tokens) } }
-    }
+    // A lane in the middle of its turn sees what is published meanwhile, so each of them is asked.
+    for lane in shared.scheduler.lanes { await lane.renewConnection(tokens: tokens) }
   }
 
   private func handle(_ event: LaneEvent) {
