@@ -119,6 +119,21 @@ struct HTTPRulesTests {
     try await site.end()
   }
 
+  @Test("a client that reads nothing before it has sent everything learns why it was refused on its way")
+  func lateReader() async throws {
+    let site = try await Site()
+    let connection = try RawConnection(port: site.service.api)
+    connection.send(site.head("POST /v1/apps/news/notifications:batch", ["Transfer-Encoding: chunked"]))
+    let block = String(repeating: " ", count: 1 << 20)
+    // The limit is 16 MiB.
+    for number in 0..<31 { #expect(connection.send("100000\r\n\(block)\r\n"), "\(number)") }
+    #expect(connection.send("0\r\n\r\n"))
+    let answer = await connection.received()
+    #expect(answer.hasPrefix("HTTP/1.1 413 "), "\(answer)")
+    #expect(answer.hasSuffix("}"), "\(answer)")
+    try await site.end()
+  }
+
   @Test("a client that expects 100 is asked for the body only if the body is wanted")
   func expectation() async throws {
     let site = try await Site()

@@ -27,7 +27,8 @@ extension Request {
   /// - Parameters:
   ///   - patience: see ``UploadPace``.
   ///   - owner: whose share of the memory it takes.
-  ///   - memory: where it counts until the request was answered; nil: only while it arrives.
+  ///   - memory: where a large one counts until the request was answered; nil: only while it
+  ///     arrives.
   /// - Throws: ``Problem`` with 413 when there is more of it than the limit, with 408 when it
   ///   arrives too slowly, with 429 when the owner's bodies take their share of the memory, with
   ///   503 when all bodies together take too much, and with 400 when it is cut off.
@@ -50,7 +51,7 @@ extension Request {
       }
       bytes.append(contentsOf: part.readableBytesView)
     }
-    if !isCounted { memory?.hold(MemoryRoom(room)) }
+    if !isCounted, bytes.count > BodyMemory.smallByteCount { memory?.hold(MemoryRoom(room)) }
     return bytes
   }
 

@@ -62,15 +62,16 @@ struct ControlAccess: Sendable {
   }
 
   /// The whole body of a request, within the limits of the interface. What allows the request is
-  /// asked for again when it has come. The body counts as memory of the key until the request was
-  /// answered.
+  /// asked for again when it has come, if it can have changed. A large body counts as memory of the
+  /// key until the request was answered.
   ///
   /// - Throws: as ``Grant/demand()``, and as `Request.wholeBody`.
   func body(
     of request: Request, _ context: ControlContext, under grant: Grant, limit: Int? = nil
   ) async throws -> [UInt8] {
-    let body = try await body(of: request, by: grant.keyID, limit: limit, until: context.memory)
-    try await grant.demand()
+    let body = try await request.wholeBody(
+      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: grant.keyID, until: context.memory)
+    try await grant.demandIfChanged()
     return body
   }
 

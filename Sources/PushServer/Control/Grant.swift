@@ -12,12 +12,14 @@ struct Grant: Sendable {
   /// Why the key must be for every app, as a sentence begins; nil: it need not.
   let allAppsReason: String?
   private let keys: KeyRing
+  private let askedAt: ContinuousClock.Instant
 
   init(
     _ caller: Caller, _ keys: KeyRing, app: String? = nil, scope: Scope, or other: Scope? = nil,
     allAppsReason: String? = nil
   ) {
     keyID = caller.keyID
+    askedAt = caller.askedAt
     self.keys = keys
     self.app = app
     self.scope = scope
@@ -38,6 +40,13 @@ struct Grant: Sendable {
         .forbidden, "Not allowed", "\(allAppsReason), and the key is not for all of them.",
         action: "Make a key for all of them: carillon key create --all-apps --scope \(scope.rawValue).")
     }
+  }
+
+  /// Asks again, unless nothing can have changed since the caller was asked.
+  ///
+  /// - Throws: as ``demand()``.
+  func demandIfChanged() async throws {
+    if !keys.isUnchanged(since: askedAt) { try await demand() }
   }
 
   /// Asks again.

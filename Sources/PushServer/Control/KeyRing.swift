@@ -8,6 +8,8 @@ struct Caller: Sendable {
   let keyID: String
   private let scopes: Set<String>
   let reach: AppReach
+  /// When this was what the key allowed.
+  fileprivate(set) var askedAt = ContinuousClock.now
 
   init(_ key: StoredKey) {
     keyID = key.id
@@ -23,8 +25,24 @@ struct Caller: Sendable {
 /// The keys of the store, read again when they may have changed: another process can make and
 /// revoke them.
 final class KeyRing: Sendable {
+  private struct Known: Sendable {
+    let key: StoredKey
+    private let madeCaller: Caller
+
+    init(_ key: StoredKey) {
+      self.key = key
+      madeCaller = Caller(key)
+    }
+
+    var caller: Caller {
+      var caller = madeCaller
+      caller.askedAt = .now
+      return caller
+    }
+  }
+
   private struct State {
-    var keys: [String: StoredKey] = [:]
+    var keys: [String: Known] = [:]
     var readAt: ContinuousClock.Instant?
     /// Not yet in the store.
     var uses: [String: StoreInstant] = [:]
@@ -55,12 +73,12 @@ final class KeyRing: Sendable {
         .unauthorized, "No key", "The request has no key.",
         action: "Send the header \"Authorization: Bearer car_…\"; \"carillon key create\" makes a key.")
     }
-    guard let stored = try await stored(key.id), stored.revokedAt == nil, key.matches(stored) else {
+    guard let known = try await known(key.id), known.key.revokedAt == nil, key.matches(known.key) else {
       throw Problem(.unauthorized, "Unknown key", "The key is unknown, or was revoked.")
     }
     state.withLock { $0.uses[key.id] = .now }
     try demandRate(key.id)
-    return Caller(stored)
+    return known.caller
   }
 
   private func demandRate(_ id: String) throws {
@@ -75,22 +93,28 @@ final class KeyRing: Sendable {
 
   /// The key of someone who has shown it before; nil if it was revoked since.
   func key(_ id: String) async throws -> StoredKey? {
-    guard let stored = try await stored(id), stored.revokedAt == nil else { return nil }
+    guard let known = try await known(id), known.key.revokedAt == nil else { return nil }
     state.withLock { $0.uses[id] = .now }
-    return stored
+    return known.key
   }
 
   /// The caller of a request that lasts, as its key is at present.
   ///
   /// - Throws: ``Problem`` with 401 if it was revoked.
   func current(_ id: String) async throws -> Caller {
-    guard let stored = try await stored(id), stored.revokedAt == nil else {
+    guard let known = try await known(id), known.key.revokedAt == nil else {
       throw Problem(.unauthorized, "Unknown key", "The key was revoked while the request lasted.")
     }
-    return Caller(stored)
+    return known.caller
   }
 
-  private func stored(_ id: String) async throws -> StoredKey? {
+  /// Whether ``current(_:)`` would say what was known at `instant`.
+  func isUnchanged(since instant: ContinuousClock.Instant) -> Bool {
+    guard let readAt = state.withLock({ $0.readAt }) else { return false }
+    return readAt <= instant && ContinuousClock.now - readAt < Self.age
+  }
+
+  private func known(_ id: String) async throws -> Known? {
     let now = ContinuousClock.now
     let (key, isFresh) = state.withLock { state in
       let key = state.keys[id]
@@ -99,7 +123,7 @@ final class KeyRing: Sendable {
     if isFresh { return key }
     let keys = try await store.keys()
     return state.withLock { state in
-      state.keys = Dictionary(keys.map { ($0.id, $0) }) { _, last in last }
+      state.keys = Dictionary(keys.map { ($0.id, Known($0)) }) { _, last in last }
       state.readAt = now
       return state.keys[id]
     }

@@ -16,7 +16,7 @@ struct EndsWithInput: Sendable {}
 ///   refused sends none.
 /// - After an answer that came before the end of the request, the rest is not read: the answer
 ///   says `Connection: close`, this side is closed, and what still arrives is discarded for a
-///   short time. Closing at once would make the kernel send a reset, which destroys the answer.
+///   while. Closing at once would make the kernel send a reset, which destroys the answer.
 /// - A head that cannot be read is answered with a problem.
 final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPRequestPart
@@ -41,8 +41,10 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var isLingering: Bool { lingering != nil }
   private var discardedByteCount = 0
 
-  private static let lingerTime = TimeAmount.seconds(1)
-  private static let lingerByteCount = 4 << 20
+  /// Enough for the largest body of the defaults: many clients read no answer before they have sent
+  /// all of theirs.
+  private static let lingerTime = TimeAmount.seconds(10)
+  private static let lingerByteCount = 16 << 20
 
   /// - Parameter firstRequest: how long the head of the first request may take.
   init(firstRequest: TimeAmount) { firstRequestTime = firstRequest }
