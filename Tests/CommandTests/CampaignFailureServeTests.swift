@@ -4,30 +4,48 @@ internal import Testing
 
 @Suite("campaigns of carillon serve that fail", .timeLimit(.minutes(20)))
 struct CampaignFailureServeTests {
-  @Test("the reason names what the caller can correct, and none of the service's files")
-  func reasons() async throws {
+  @Test("an audience that the payloads cannot be sent with is refused at its beginning, and another one taken")
+  func beginnings() async throws {
     let running = try await RunningServe.withCampaigns()
     let site = running.campaigns
     let token = HTTP2Site.token(1)
+    let personal = #"{"aps":{"alert":"Hello {{name}}"}}"#
     let cases: [(rest: String, payload: String, lines: [String], reason: String)] = [
       ("", CampaignSite.hello, ["id,name", "1,Anna"], #"The audience, line 1: the header has no column "token""#),
-      ("", CampaignSite.hello, ["token,a,a", "\(token),1,2"], #"the header has the column "a" twice"#),
-      ("", CampaignSite.hello, ["token,name"], "The audience holds no device token"),
-      ("", #"{"aps":{"alert":"Hello {{name}}"}}"#, ["token,city", "\(token),Bern"], "name"),
+      ("", CampaignSite.hello, ["", "token,a,a", "\(token),1,2"], #"line 2: the header has the column "a" twice"#),
+      ("", personal, ["token,city", "\(token),Bern"], #"no column "name" (it has "token", "city")"#),
+      ("", personal, [token], #"no column "name" (it has no header)"#),
       (#","dryRun":true"#, CampaignSite.hello, ["id,name", "1,Anna"], #"no column "token""#),
       (#","localSend":{"time":"2020-01-01T09:00","past":"now"}"#, CampaignSite.hello, ["id,b", "1,2"], "no column"),
     ]
     for (rest, payload, lines, reason) in cases {
       let path = try await site.make(rest, payload: payload)
-      _ = try await site.upload(path, lines)
-      try await site.act(path, "start")
-      let campaign = try await site.ended(path)
-      #expect(campaign.state == "failed", "\(lines[0])")
-      let said = try #require(campaign.reason)
-      #expect(said.contains(reason), "\(said)")
-      #expect(!said.contains("/"), "\(said)")
-      #expect(!said.contains(".csv"), "\(said)")
+      let text = lines.joined(separator: "\n") + "\n"
+      let refused = try await site.call("POST", "\(path)/audience", text, headers: ["Content-Type": "text/csv"])
+      #expect(refused.status == 422, "\(lines)")
+      #expect(try refused.decoded(ServeSite.Problem.self).detail.contains(reason), "\(refused.text)")
+      let campaign = try await site.campaign(path)
+      #expect(campaign.state == "uploading")
+      #expect(campaign.upload.map(\.lines) ?? 0 == 0)
+      #expect(try await site.upload(path, ["token,name", "\(token),Anna"]).complete)
     }
+    try await running.end()
+  }
+
+  @Test("the reason names what the caller can correct, and none of the service's files")
+  func reasons() async throws {
+    let running = try await RunningServe.withCampaigns()
+    let site = running.campaigns
+    let path = try await site.make(payload: CampaignSite.hello)
+    // Rows could have come with another upload.
+    _ = try await site.upload(path, ["token,name"])
+    try await site.act(path, "start")
+    let campaign = try await site.ended(path)
+    #expect(campaign.state == "failed")
+    let said = try #require(campaign.reason)
+    #expect(said.contains("The audience holds no device token"), "\(said)")
+    #expect(!said.contains("/"), "\(said)")
+    #expect(!said.contains(".csv"), "\(said)")
     try await running.end()
   }
 

@@ -234,6 +234,43 @@ def look(driver, base, path, pictures):
             driver.screenshot(f"{pictures}/{name}-dark.png")
 
 
+def wait_until(driver, condition, text):
+    """Waits for a condition in the page."""
+    deadline = time.monotonic() + PATIENCE
+    while not driver.evaluate(f"return {condition}"):
+        if time.monotonic() > deadline:
+            sys.exit(f"not true: {text}\n{driver.call('GET', '/source')[:2000]}")
+        time.sleep(0.05)
+    check(True, text)
+
+
+def keep_fresh(driver, base, path, pictures):
+    """A part with the focus is shown anew as well, and a page that is not says so."""
+    driver.open(base + path)
+    driver.find("#campaigns a")
+    driver.evaluate("""
+      window.first = document.getElementById("campaigns");
+      window.link = first.querySelector("a[href*='/campaigns/']");
+      link.focus();
+    """)
+    wait_until(driver, "document.getElementById('campaigns') !== first", f"{path} with a focused link is shown anew")
+    same = "document.activeElement.getAttribute('href') === link.getAttribute('href')"
+    check(driver.evaluate(f"return {same}"), "the link has the focus again")
+    driver.evaluate("window.real = fetch; window.fetch = async () => new Response('', { status: 503 })")
+    wait_until(driver, "document.getElementById('stale')?.textContent.includes('answers with 503')", "a 503 is said")
+    driver.evaluate("window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))")
+    wait_until(driver, "document.getElementById('stale').textContent.includes('does not answer')", "silence is said")
+    for width in (1300, 400):
+        driver.resize(width, 900)
+        check(driver.evaluate(EXCESS) <= 0, f"the note fits into {width} pixels")
+        if pictures:
+            driver.screenshot(f"{pictures}/stale-{width}.png")
+    pale = driver.evaluate(PALE)
+    check(not pale, f"the note can be read {pale or ''}")
+    driver.evaluate("window.fetch = real")
+    wait_until(driver, "!document.getElementById('stale')", "the note is gone when the page is fresh")
+
+
 def main():
     port, key, app, token, *pages = sys.argv[1:]
     base = f"http://127.0.0.1:{port}"
@@ -255,6 +292,7 @@ def main():
         # A campaign that sends, and how long it still takes.
         driver.find("progress")
         driver.find("[data-left]")
+        keep_fresh(driver, base, "/campaigns", pictures)
         for path in ("/", f"/apps/{app}", "/campaigns", "/keys", *pages):
             look(driver, base, path, pictures)
         complaints = driver.complaints()

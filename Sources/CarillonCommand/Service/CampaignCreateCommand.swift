@@ -1,5 +1,7 @@
 internal import ArgumentParser
 internal import Carillon
+internal import Foundation
+internal import PushEngine
 internal import PushServer
 
 struct CampaignCreateCommand: AsyncParsableCommand {
@@ -58,6 +60,7 @@ struct CampaignCreateCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
+    if let tokens { try Self.checkBeginning(of: tokens) }
     let client = try service.client()
     let request = try description()
     let path = "/v1/apps/\(ServiceRequest.segment(app))/campaigns"
@@ -80,6 +83,24 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     let started = try await client.send(.post("\(campaign):start")).decoded(ServiceCampaign.self)
     StandardStream.error.writeLine("started; \(started.standing)")
     if watch { try await CampaignWatchCommand.watch(client, campaign) }
+  }
+
+  /// The service refuses such a file too, but would have the campaign by then. What is no file can
+  /// be read only once.
+  private static func checkBeginning(of path: String) throws {
+    let target = URL(filePath: path).resolvingSymlinksInPath().path(percentEncoded: false)
+    let attributes = try? FileManager.default.attributesOfItem(atPath: target)
+    guard attributes?[.type] as? FileAttributeType == .typeRegular else { return }
+    let file = try UploadedFile(path)
+    var head: [UInt8] = []
+    var isWhole = false
+    while !isWhole, head.count <= AudienceReader.lineByteLimit {
+      if let block = try file.next() { head += block } else { isWhole = true }
+    }
+    if head.first(where: { !($0 == 32 || (9...13).contains($0)) }) == UInt8(ascii: "{") { return }
+    do throws(AudienceFormatError) { _ = try AudienceHeader.detect(head, isWhole: isWhole) } catch {
+      throw CommandFailure.usage("\(AudienceError(path: path, problem: .format(error)))")
+    }
   }
 
   /// What the service says of a field that a flag has set, as a sentence about the flag.

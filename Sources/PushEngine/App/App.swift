@@ -196,8 +196,8 @@ package actor App {
   private func considerGrowth() {
     let now = home.now
     let growth = pool.starved(
-      mayGrow: mayGrow, usefulLaneCount: shared.growth.surplus(now: now), settledCount: shared.tally.account.settled,
-      now: now)
+      mayGrow: mayGrow, mayJudge: !shared.scheduler.takeBoundedWait(), usefulLaneCount: shared.growth.surplus(now: now),
+      settledCount: shared.tally.account.settled, now: now)
     switch growth {
     case .none: break
     case .add(let count): addLanes(count)

@@ -52,6 +52,8 @@ final class LaneScheduler: Sendable {
   private let state = Mutex(State())
   private let waiterCount = Atomic<Int>(0)
   private let waitingProducerCount = Atomic<Int>(0)
+  /// Someone other than the reader of an audience has waited.
+  private let boundedWait = Atomic<Bool>(false)
   /// Requests another lane from the app.
   private let starved: @Sendable () -> Void
 
@@ -120,8 +122,9 @@ final class LaneScheduler: Sendable {
   /// A reader wants room from now on, until ``unwanted(_:)``.
   func wanted(_ rank: ClaimOrder.Rank) { state.withLock { $0.order.wanted(rank) } }
 
-  /// Sets the signal once when there may be room.
+  /// Sets the signal once when there may be room. For what clients bring.
   func signalRoom(_ signal: ReaderSignal, for claim: Claim) {
+    boundedWait.store(true, ordering: .relaxed)
     starved()
     wait(.signal(signal), for: claim)
   }
@@ -183,8 +186,14 @@ final class LaneScheduler: Sendable {
   /// ``producerContinues()``.
   func producerWaits() {
     waitingProducerCount.add(1, ordering: .relaxed)
-    if isHoldingProducers { starved() }
+    guard isHoldingProducers else { return }
+    boundedWait.store(true, ordering: .relaxed)
+    starved()
   }
+
+  /// Whether someone has waited since the last call whose own bounds or clients decide how fast
+  /// notifications come.
+  func takeBoundedWait() -> Bool { boundedWait.exchange(false, ordering: .relaxed) }
 
   func producerContinues() { waitingProducerCount.subtract(1, ordering: .relaxed) }
 

@@ -59,7 +59,7 @@ package struct AudienceHeader: Hashable, Sendable {
   }
 
   /// Names for a sentence.
-  static func list(_ names: [String]) -> String {
+  package static func list(_ names: [String]) -> String {
     names.map { "\"\($0)\"" }.joined(separator: ", ")
   }
 

@@ -1,7 +1,7 @@
 internal import Foundation
 
 /// A file that is sent in blocks.
-final class UploadedFile {
+package final class UploadedFile {
   private let handle: FileHandle
   private let path: String
 
@@ -9,7 +9,7 @@ final class UploadedFile {
 
   /// - Parameter path: `-` is standard input.
   /// - Throws: ``ServiceFailure``.
-  init(_ path: String) throws {
+  package init(_ path: String) throws {
     self.path = path
     do {
       handle = path == "-" ? .standardInput : try FileHandle(forReadingFrom: URL(filePath: path))
@@ -19,7 +19,7 @@ final class UploadedFile {
   }
 
   /// - Returns: nil at the end of the file.
-  func next() throws -> [UInt8]? {
+  package func next() throws -> [UInt8]? {
     do {
       guard let data = try handle.read(upToCount: Self.blockByteCount), !data.isEmpty else { return nil }
       return Array(data)

@@ -114,10 +114,15 @@ extension Dashboard {
     }
     return """
       <section id="recent" data-live><h2>Latest that were not accepted</h2>
-      \(rows.isEmpty ? "<p class=\"card empty\">None since the start.</p>" : Self.recentTable(rows))
+      \(rows.isEmpty ? Self.nothingRecent : Self.recentTable(rows))
       </section>
       """
   }
+
+  private static let nothingRecent: HTML = """
+    <p class="card empty">None since the start, of single notifications, batches and the bridge. \
+    Each campaign has a list of its own.</p>
+    """
 
   private static func recentTable(_ rows: [HTML]) -> HTML {
     """

@@ -24,27 +24,59 @@ enum DashboardAssets {
   private static let refresh = """
     "use strict";
     const seconds = 5;
+    let shownAt = new Date();
+    let isUnderWay = false;
 
-    async function update() {
-      if (document.hidden) return;
-      let page;
-      try {
-        const reply = await fetch(location.href, { credentials: "same-origin", cache: "no-store" });
-        if (reply.redirected) { location.reload(); return; }
-        if (!reply.ok) return;
-        page = new DOMParser().parseFromString(await reply.text(), "text/html");
-      } catch {
-        document.body.classList.add("offline");
-        return;
+    async function load() {
+      const reply = await fetch(location.href, {
+        credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(4 * seconds * 1000),
+      });
+      if (reply.redirected) { location.reload(); return null; }
+      if (reply.status === 404) throw new Error("The service no longer has this page.");
+      if (!reply.ok) throw new Error(`The service answers with ${reply.status}.`);
+      return new DOMParser().parseFromString(await reply.text(), "text/html");
+    }
+
+    // What the page shows is old: that is said above it.
+    function warn(problem) {
+      let note = document.getElementById("stale");
+      if (!note) {
+        note = document.createElement("p");
+        note.id = "stale";
+        note.setAttribute("role", "status");
+        document.querySelector("main").prepend(note);
       }
-      document.body.classList.remove("offline");
+      const text = `${problem} This is its state at ${shownAt.toLocaleTimeString()}.`;
+      if (note.textContent !== text) note.textContent = text;
+    }
+
+    function show(page) {
       for (const part of document.querySelectorAll("[data-live]")) {
         const fresh = page.getElementById(part.id);
-        // What the user has opened, or is about to press, stays.
-        if (!fresh || part.contains(document.activeElement) || part.querySelector("details[open]")) continue;
+        const focused = part.contains(document.activeElement) ? document.activeElement : null;
+        // What the user has opened, fills in or is about to press, stays.
+        if (!fresh || part.querySelector("details[open]") || focused && !focused.matches("a[href]")) continue;
+        const target = focused && focused.getAttribute("href");
         part.replaceWith(document.adoptNode(fresh));
+        if (focused) [...fresh.querySelectorAll("a[href]")].find((link) => link.getAttribute("href") === target)?.focus();
       }
       document.title = page.title;
+    }
+
+    async function update() {
+      if (document.hidden || isUnderWay) return;
+      isUnderWay = true;
+      try {
+        const page = await load();
+        if (!page) return;
+        show(page);
+        shownAt = new Date();
+        document.getElementById("stale")?.remove();
+      } catch (error) {
+        warn(error.constructor === Error ? error.message : "The service does not answer.");
+      } finally {
+        isUnderWay = false;
+      }
     }
 
     if (document.querySelector("[data-live]")) setInterval(update, seconds * 1000);

@@ -141,9 +141,8 @@ extension DashboardAssets {
     .login button { width: 100%; }
     td[data-label=Credential] { min-width: 9.5rem; }
     progress { width: 100%; height: .6rem; accent-color: var(--accent); }
-    .offline main::before {
-      content: "The service does not answer. This is its last state."; display: block; padding: .5rem .9rem;
-      background: var(--warn-back); color: var(--warn); border-radius: 8px; margin-bottom: 1rem;
+    #stale {
+      padding: .5rem .9rem; background: var(--warn-back); color: var(--warn); border-radius: 8px; margin: 0 0 1rem;
     }
 
     @media (max-width: 46rem) {

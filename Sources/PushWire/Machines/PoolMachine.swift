@@ -90,8 +90,8 @@ package struct PoolMachine: Sendable {
     case none
     /// Add this many lanes.
     case add(Int)
-    /// Call ``PoolMachine/starved(mayGrow:usefulLaneCount:settledCount:now:)`` again at this time
-    /// if a producer still waits.
+    /// Call ``PoolMachine/starved(mayGrow:mayJudge:usefulLaneCount:settledCount:now:)`` again at this
+    /// time if a producer still waits.
     case look(Instant)
     /// Remove this many lanes, the newest ones: they take nothing new, and leave when all they hold
     /// has its outcome. They brought next to nothing.
@@ -108,11 +108,13 @@ package struct PoolMachine: Sendable {
   ///
   /// - Parameters:
   ///   - mayGrow: false while the app is in trouble, because more connections would not help.
+  ///   - mayJudge: false: someone waits whose own bounds or clients decide how fast notifications
+  ///     come. Then no doubling is taken back.
   ///   - usefulLaneCount: how many lanes could soon send what the lanes have to resend; 0 if they
   ///     need no help. This count is based on measurements, so the pool grows at once.
   ///   - settledCount: how many of the app's notifications have their outcome, from any start.
   package mutating func starved(
-    mayGrow: Bool, usefulLaneCount: Int = 0, settledCount: Int = 0, now: Instant
+    mayGrow: Bool, mayJudge: Bool = true, usefulLaneCount: Int = 0, settledCount: Int = 0, now: Instant
   ) -> Growth {
     if mayGrow, usefulLaneCount > 0, newLaneCount == 0, laneCount < limits.lanes.upperBound {
       trial.forget()
@@ -121,13 +123,13 @@ package struct PoolMachine: Sendable {
     guard laneCount < limits.lanes.upperBound || trial.isRunning else { return .none }
     // An outage says nothing about the lanes, nor does a time without a shortage.
     let isLasting = starving.map { now.since($0.last) <= Self.shortage * 2 }
-    if !mayGrow || isLasting == false { trial.forget() }
+    if !mayGrow || !mayJudge || isLasting == false { trial.forget() }
     guard mayGrow, newLaneCount == 0, let starving, isLasting == true else {
       starving = (now, now, settledCount)
       return .look(now + Self.shortage)
     }
     self.starving?.last = now
-    switch trial.judge(settledCount: settledCount, now: now) {
+    switch mayJudge ? trial.judge(settledCount: settledCount, now: now) : .proceed {
     case .wait(let until): return .look(min(until, now + Self.shortage))
     case .takeBack(let count):
       self.starving = nil

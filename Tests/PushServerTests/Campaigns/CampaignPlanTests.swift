@@ -75,7 +75,9 @@ struct CampaignPlanTests {
       let lines = (0..<200).map { number in
         number % 50 < round % 3
           ? ""
-          : isJSON ? #"{"token":"ab\#(number)","name":"N, \"\#(number)\"","language":"de"}"# : "ab\(number),N\(number)"
+          : isJSON
+            ? #"{"token":"ab\#(number)","name":"N, \"\#(number)\"","language":"de"}"#
+            : number == round % 3 ? "token,name" : "ab\(number),N\(number)"
       }
       let text = Array((lines.joined(separator: "\n") + (round % 3 == 0 ? "" : "\n")).utf8)
       let path = place.path("audience-\(round)")

@@ -25,8 +25,10 @@ struct GrowthTrialTests {
     ///   - rate: outcomes per second with so many lanes.
     ///   - opening: how long a connection takes to open.
     ///   - noise: by how much the rate changes from one moment to the next.
+    ///   - mayJudge: the reader of an audience waits.
     mutating func run(
-      for duration: Duration, opening: Duration, noise: Double, _ random: inout SeededGenerator,
+      for duration: Duration, opening: Duration, noise: Double, mayJudge: Bool = true,
+      _ random: inout SeededGenerator,
       rate: (Int) -> Double
     ) {
       let end = now + duration
@@ -39,7 +41,7 @@ struct GrowthTrialTests {
           rate(machine.laneCount - openings.count) * Double.random(in: 1 - noise...1 + noise, using: &random) / 100
         if nextLook <= now {
           nextLook = now + .milliseconds(10)
-          switch machine.starved(mayGrow: true, settledCount: Int(settled), now: now) {
+          switch machine.starved(mayGrow: true, mayJudge: mayJudge, settledCount: Int(settled), now: now) {
           case .none: break
           case .look(let at): nextLook = max(nextLook, at)
           case .add(let count):
@@ -51,6 +53,18 @@ struct GrowthTrialTests {
         now = now + .milliseconds(10)
       }
     }
+  }
+
+  @Test(
+    "how fast clients bring something says nothing about lanes: they stay", arguments: 1...20 as ClosedRange<UInt64>)
+  func clients(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    var run = Run()
+    // What comes is what two lanes can send.
+    run.run(for: .seconds(600), opening: .milliseconds(200), noise: 0.2, mayJudge: false, &random) {
+      Double(min($0, 2)) * 10_000
+    }
+    #expect(run.changes.map(\.count) == [2, 4, 8], "seed \(seed): \(run.changes)")
   }
 
   @Test(

@@ -1,9 +1,11 @@
+internal import HTTPTypes
 internal import PushEngine
 internal import PushWire
 
-/// Lines of NDJSON as rows of a token file with the columns that a campaign needs.
+/// The columns that a campaign needs, and lines of NDJSON as rows of a token file with them.
 struct AudienceRows: Sendable {
   private let columns: [String]
+  private let placeholders: [String]
 
   /// Fields with the same meaning as a column of another name.
   private static let names = ["apnsId": "apns-id", "collapseId": "collapse-id", "time-zone": "timeZone"]
@@ -14,6 +16,17 @@ struct AudienceRows: Sendable {
     var columns = Self.fixed
     for name in placeholders where !columns.contains(name) { columns.append(name) }
     self.columns = columns
+    self.placeholders = Array(placeholders)
+  }
+
+  /// - Throws: ``Problem`` with 422 if a file with this header lacks a column that a payload names.
+  func check(_ header: AudienceHeader) throws {
+    guard let missing = placeholders.first(where: { !header.columns.contains($0) }) else { return }
+    let existing = header.isCSV ? "it has \(AudienceHeader.list(header.columns))" : "it has no header"
+    throw Problem(
+      .unprocessableContent, "No column",
+      "The payload has the placeholder {{\(missing)}}, but the audience has no column \"\(missing)\" (\(existing)).",
+      action: "Name the column in the header, or change the payload.")
   }
 
   /// The first line, with its end.

@@ -1,9 +1,12 @@
 internal import Foundation
+internal import HTTPTypes
+internal import PushEngine
 internal import PushStore
 
 /// Writes an uploaded audience into a file, as it comes in: CSV as it is, NDJSON as rows of CSV.
 ///
-/// Lines are counted as the sender counts them. An upload that is cut off ends with its last whole
+/// A beginning that the campaign could not be sent with is refused before the rest comes. Lines are
+/// counted as the sender counts them. An upload that is cut off ends with its last whole
 /// line, so that another upload can continue there.
 struct AudienceUpload {
   private enum Format: String {
@@ -28,11 +31,10 @@ struct AudienceUpload {
   private(set) var unsyncedByteCount = 0
 
   private static let blockByteCount = 256 << 10
-  /// White space before the first line, whose format is not known yet.
-  private var blank: [UInt8] = []
-
-  /// The longest line: as long as a row of a token file may be.
-  private static let lineByteLimit = 64 << 10
+  /// The first bytes, while they do not show the format.
+  private var head: [UInt8] = []
+  /// How many of them were looked at.
+  private var examinedByteCount = 0
 
   /// - Parameters:
   ///   - progress: of earlier uploads, which this one continues.
@@ -67,15 +69,12 @@ struct AudienceUpload {
 
   mutating func take(_ bytes: some Collection<UInt8>) throws {
     guard let format else {
-      let first = bytes.first { !($0 == 32 || (9...13).contains($0)) }
-      if first == nil, blank.count + bytes.count <= Self.lineByteLimit {
-        blank += bytes
-        return
-      }
-      begin(first == UInt8(ascii: "{") ? .ndjson : .csv)
-      // Blank lines have numbers too.
-      try take(exchange(&blank, with: []))
-      return try take(bytes)
+      head += bytes
+      // Not for each byte that comes.
+      guard head.count >= 2 * examinedByteCount || head.count > AudienceReader.lineByteLimit else { return }
+      examinedByteCount = head.count
+      guard let format = try headFormat(isWhole: false) else { return }
+      return try begin(format)
     }
     switch format {
     case .csv: takeLines(bytes[...])
@@ -86,13 +85,36 @@ struct AudienceUpload {
   /// Writes what was taken, once it is a block. ``take(_:)`` alone does not wait for the disk.
   mutating func flushFullBlock() throws { if pending.count >= Self.blockByteCount { try flush() } }
 
-  private mutating func begin(_ format: Format) {
+  /// - Returns: nil when more bytes are needed.
+  /// - Throws: ``Problem`` with 422.
+  private func headFormat(isWhole: Bool) throws -> Format? {
+    let first = head.first { !($0 == 32 || (9...13).contains($0)) }
+    if first == UInt8(ascii: "{") { return .ndjson }
+    let header: AudienceHeader?
+    do throws(AudienceFormatError) {
+      header = try AudienceHeader.detect(head, isWhole: isWhole)
+    } catch .empty {
+      // Rows may come with another upload.
+      return .csv
+    } catch {
+      throw Problem(
+        .unprocessableContent, "Not an audience", "\(AudienceError(path: nil, problem: .format(error)))",
+        action: "Upload the audience again, from its first line on.")
+    }
+    guard let header else { return nil }
+    try rows.check(header)
+    return .csv
+  }
+
+  private mutating func begin(_ format: Format) throws {
     self.format = format
     progress.format = format.rawValue
     if format == .ndjson {
       pending = rows.header
       progress.byteCount += Int64(pending.count)
     }
+    // Blank lines have numbers too.
+    try take(exchange(&head, with: []))
   }
 
   private mutating func takeLines(_ bytes: some Collection<UInt8>) {
@@ -115,7 +137,7 @@ struct AudienceUpload {
 
   private mutating func takeByte(_ byte: UInt8) {
     guard byte == UInt8(ascii: "\n") else {
-      if line.count < Self.lineByteLimit { line.append(byte) } else { isLineTooLong = true }
+      if line.count < AudienceReader.lineByteLimit { line.append(byte) } else { isLineTooLong = true }
       return
     }
     endLine()
@@ -152,6 +174,7 @@ struct AudienceUpload {
 
   /// The upload has ended as its sender wanted.
   mutating func complete() throws {
+    if format == nil, !head.isEmpty { try begin(try headFormat(isWhole: true) ?? .csv) }
     switch format {
     case .csv? where writtenByteCount + Int64(pending.count) > progress.byteCount: takeLines([UInt8(ascii: "\n")])
     case .ndjson? where !line.isEmpty: endLine()
