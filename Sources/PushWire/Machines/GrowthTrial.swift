@@ -1,9 +1,10 @@
 /// Judges whether a doubling of an app's connections was worth it.
 ///
-/// The rate of outcomes is measured before and after, while the reader of an audience waits for room
-/// all the time. How fast clients bring something would say nothing about lanes. A doubling that brought less than 15 % is taken back, because each connection costs memory and
-/// processor time here and at the gateway. The next attempt follows after a pause, which doubles
-/// each time that it was in vain.
+/// The rate of outcomes is measured before and after, while the reader of an audience waits for
+/// room all the time. How fast clients bring something would say nothing about lanes. A doubling
+/// that brought less than 15 % is taken back, because each connection costs memory and processor
+/// time here and at the gateway. The next attempt follows after a pause, which doubles each time
+/// that it was in vain.
 struct GrowthTrial: Sendable {
   enum Verdict: Hashable, Sendable {
     /// Call again, at this time at the latest, if a reader still waits then.

@@ -90,8 +90,8 @@ package struct PoolMachine: Sendable {
     case none
     /// Add this many lanes.
     case add(Int)
-    /// Call ``PoolMachine/starved(mayGrow:mayJudge:usefulLaneCount:settledCount:now:)`` again at this
-    /// time if a producer still waits.
+    /// Call ``PoolMachine/starved(mayGrow:mayJudge:usefulLaneCount:settledCount:now:)`` again at
+    /// this time if a producer still waits.
     case look(Instant)
     /// Remove this many lanes, the newest ones: they take nothing new, and leave when all they hold
     /// has its outcome. They brought next to nothing.
