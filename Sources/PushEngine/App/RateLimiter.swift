@@ -7,18 +7,27 @@ final class RateLimiter: Sendable {
   private struct Rate {
     var perSecond: Double?
     var sending: SendingRate?
+    var writing: SecondLimit?
+
+    init(_ perSecond: Double?, now: Instant) {
+      self.perSecond = perSecond
+      sending = perSecond.map { SendingRate(perSecond: $0, now: now) }
+      writing = perSecond.map { SecondLimit(perSecond: $0) }
+    }
   }
 
   /// The longest wait before a task checks whether the limit has changed.
   private static let longestWait = Duration.seconds(1)
 
   private let rate: Mutex<Rate>
+  private let limited: Atomic<Bool>
   private let loop: any Loop
 
   /// - Parameter perSecond: Nil: no limit.
   init(perSecond: Double?, loop: any Loop) {
     self.loop = loop
-    rate = Mutex(Rate(perSecond: perSecond, sending: Self.sending(perSecond, now: loop.now)))
+    rate = Mutex(Rate(perSecond, now: loop.now))
+    limited = Atomic(perSecond != nil)
   }
 
   /// See ``LaneScheduler/Claim``.
@@ -26,18 +35,45 @@ final class RateLimiter: Sendable {
     rate.withLock { $0.perSecond }.map { SendingRate.unconnectedLimit(perSecond: $0) } ?? .max
   }
 
-  private static func sending(_ perSecond: Double?, now: Instant) -> SendingRate? {
-    perSecond.map { SendingRate(perSecond: $0, now: now) }
-  }
-
   /// Changes the limit from now on.
   func replace(perSecond: Double?) {
     let now = loop.now
     rate.withLock { rate in
       guard rate.perSecond != perSecond else { return }
-      rate = Rate(perSecond: perSecond, sending: Self.sending(perSecond, now: now))
+      rate = Rate(perSecond, now: now)
+      limited.store(perSecond != nil, ordering: .relaxed)
     }
   }
+
+  // MARK: Connections
+
+  /// Whether lanes have to ask before they send.
+  var isLimited: Bool { limited.load(ordering: .relaxed) }
+
+  enum Permission {
+    /// So many, all that were asked for.
+    case all(Int)
+    /// So many of them.
+    case part(Int)
+    /// Ask again then.
+    case later(Instant)
+  }
+
+  /// How many a lane may send now, at most `count`.
+  func permission(upTo count: Int, now: Instant) -> Permission {
+    rate.withLock { rate in
+      guard let taken = rate.writing?.take(upTo: count, now: now), taken < count else { return .all(count) }
+      if taken > 0 { return .part(taken) }
+      return .later(min(rate.writing?.nextAt(now: now) ?? now, now + Self.longestWait))
+    }
+  }
+
+  /// A lane has sent so many less than it was permitted.
+  func giveBack(_ count: Int, now: Instant) {
+    if count > 0 { rate.withLock { $0.writing?.give(back: count, now: now) } }
+  }
+
+  // MARK: Readers
 
   /// The number of notifications, up to `count`, that the limit allows now. Waits until there is at
   /// least one. 0: cancelled.

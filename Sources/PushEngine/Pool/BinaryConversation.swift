@@ -48,7 +48,14 @@ final class BinaryConversation: Conversation {
       let mayResend = context.mayResend()
       guard from < to, mayResend else { return .sleep(until: nil) }
       if let deadline = context.batchDeadline(count: Int(clamping: to - from)) { return .sleep(until: deadline) }
-      perform { pack(from: from, to: to) }
+      let (permitted, end): (Int, UInt64)
+      switch context.permittedByRate(upTo: Int(clamping: to - from)) {
+      case .all(let count): (permitted, end) = (count, to)
+      case .part(let count): (permitted, end) = (count, ring.position(after: count, from: from, limit: to))
+      case .later(let instant): return .sleep(until: instant)
+      }
+      let packedCount = perform { pack(from: from, to: end) }
+      context.giveBack(permitted - packedCount)
       roomMade()
       return .wrote
     case .probe(let identifier):
@@ -86,7 +93,8 @@ final class BinaryConversation: Conversation {
 
   // MARK: Packing
 
-  private func pack(from: UInt64, to: UInt64) {
+  /// - Returns: how many notifications were packed.
+  private func pack(from: UInt64, to: UInt64) -> Int {
     packer.clear()
     let now = loop.now
     let unixSeconds = loop.unixSeconds
@@ -127,6 +135,7 @@ final class BinaryConversation: Conversation {
       observer.wrote(batch)
     }
     context.batchTimer.wrote()
+    return packedCount
   }
 
   private func sendPacked() {

@@ -64,6 +64,16 @@ final class LaneContext {
     gate?.ask(backlog, walk: ring, answered: intentAnswered)
   }
 
+  /// How many notifications the app's rate lets the lane send now, at most `count`. What is not sent
+  /// of them is to be given back.
+  func permittedByRate(upTo count: Int) -> RateLimiter.Permission {
+    // What is cancelled is not sent.
+    guard shared.rate.isLimited, !shared.campaigns.isCancelled else { return .all(count) }
+    return shared.rate.permission(upTo: count, now: loop.now)
+  }
+
+  func giveBack(_ count: Int) { if shared.rate.isLimited { shared.rate.giveBack(count, now: loop.now) } }
+
   /// Everything behind `position` needs a new intent. Requests it now, so that it is durable when
   /// the next connection needs it.
   func rewindIntent(to position: UInt64, sent: UInt64, largestStep: Int) {

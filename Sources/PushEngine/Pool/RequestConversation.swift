@@ -70,8 +70,7 @@ final class RequestConversation: Conversation {
     case .again(let entry):
       // The journal wakes the lane.
       guard !entry.isInDoubt || context.mayResend() else { return afterFlush(.sleep(until: machine.deadline)) }
-      let record = ring.record(at: entry.position)
-      guard take(entry, record, now: loop.now, unixSeconds: loop.unixSeconds) else { return afterFlush(.yield) }
+      if let step = take(upTo: 1, { _ in takeAgain(entry) }) { return afterFlush(step) }
     case .take(let from, let last, let count):
       let step = min(machine.inFlightCount + min(count, Self.intentLimit) + Self.intentMargin, Self.intentLimit)
       let to = context.permitted(
@@ -81,7 +80,10 @@ final class RequestConversation: Conversation {
       if let deadline = batchDeadline(count: min(count, Int(clamping: to - from))) {
         return afterFlush(.sleep(until: deadline))
       }
-      guard perform({ take(from: from, to: to, count: count) }) else { return afterFlush(.yield) }
+      let upTo = min(count, Int(clamping: to - from))
+      if let step = take(upTo: upTo, { count in perform { take(from: from, to: to, count: count) } }) {
+        return afterFlush(step)
+      }
     case .cancel(let streamID):
       session?.cancel(streamID)
     case .ping(let number):
@@ -117,6 +119,25 @@ final class RequestConversation: Conversation {
   private func batchDeadline(count: Int) -> Instant? {
     guard batch.byteCount == 0, let deadline = context.batchDeadline(count: max(1, count)) else { return nil }
     return min(deadline, machine.deadline ?? deadline)
+  }
+
+  /// Takes as many notifications as the app's rate allows now, at most `count`.
+  ///
+  /// - Parameter body: takes up to so many; false: the connection takes no more.
+  /// - Returns: nil: there may be more to do now.
+  private func take(upTo count: Int, _ body: (Int) -> Bool) -> LaneStep? {
+    let permitted: Int
+    switch context.permittedByRate(upTo: count) {
+    case .all(let count), .part(let count): permitted = count
+    case .later(let instant): return .sleep(until: min(instant, machine.deadline ?? instant))
+    }
+    let batchCount = batch.count
+    defer { context.giveBack(permitted - (batch.count - batchCount)) }
+    return body(permitted) ? nil : .yield
+  }
+
+  private func takeAgain(_ entry: RequestEntry) -> Bool {
+    take(entry, ring.record(at: entry.position), now: loop.now, unixSeconds: loop.unixSeconds)
   }
 
   /// Takes up to `count` notifications, until the batch is full. False: the connection takes no

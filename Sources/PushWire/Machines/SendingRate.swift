@@ -8,7 +8,6 @@ package struct SendingRate: Sendable {
   private var bucket: TokenBucket
   /// What was sent lately, so that no second has more than ``limit``.
   private var lastSecond = LastSecond()
-  /// The most in any second.
   private let limit: Int
   /// Whether anything was sent. Before that no time is lost, so none is caught up.
   private var hasBegun = false
@@ -24,8 +23,11 @@ package struct SendingRate: Sendable {
     bucket = TokenBucket(
       perSecond: perSecond, burst: 1 + perSecond * Self.lateness.inSeconds,
       initial: Double(Self.unconnectedLimit(perSecond: perSecond)), now: now)
-    limit = Int(min(perSecond * (1 + Self.excess) + 1, Double(Int32.max)))
+    limit = Self.limit(perSecond: perSecond)
   }
+
+  /// The most in any second.
+  fileprivate static func limit(perSecond: Double) -> Int { Int(min(perSecond * (1 + excess) + 1, Double(Int32.max))) }
 
   /// How many a connection that is not open yet may hold: what it sends within 10 ms. It sends
   /// them at once when it opens.
@@ -61,6 +63,31 @@ package struct SendingRate: Sendable {
   }
 }
 
+/// Bounds what a sender gives to its connections within any second.
+///
+/// What ``SendingRate`` has allowed can wait for a connection, for the journal or for streams, and
+/// would then leave all at once.
+package struct SecondLimit: Sendable {
+  private var lastSecond = LastSecond()
+  private let limit: Int
+
+  /// - Parameter perSecond: notifications, above zero. A second may have ``SendingRate/excess`` more.
+  package init(perSecond: Double) { limit = SendingRate.limit(perSecond: perSecond) }
+
+  /// Takes as many as there are now, at most `count`.
+  package mutating func take(upTo count: Int, now: Instant) -> Int {
+    let taken = min(count, limit - min(limit, lastSecond.count(now: now)))
+    lastSecond.add(taken, now: now)
+    return taken
+  }
+
+  /// Returns some of what was just taken.
+  package mutating func give(back count: Int, now: Instant) { lastSecond.add(-count, now: now) }
+
+  /// When the next one can be taken.
+  package mutating func nextAt(now: Instant) -> Instant { lastSecond.time(until: limit - 1, now: now) }
+}
+
 /// How many were sent within the last second, in slots of its 256th part. A slot counts as a whole
 /// for as long as any part of it may be within that second.
 private struct LastSecond {
@@ -72,11 +99,12 @@ private struct LastSecond {
   /// The number of the newest slot.
   private var newest: UInt64 = 0
 
+  /// - Parameter count: negative: so many of those that were just added were not sent.
   mutating func add(_ count: Int, now: Instant) {
-    guard count > 0 else { return }
+    guard count != 0 else { return }
     advance(now: now)
     let index = Int(newest % UInt64(Self.slotCount))
-    let added = Int32(clamping: Int(slots[index]) + count) - slots[index]
+    let added = Int32(clamping: max(0, Int(slots[index]) + count)) - slots[index]
     slots[index] += added
     total += Int(added)
   }

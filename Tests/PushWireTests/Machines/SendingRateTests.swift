@@ -13,7 +13,7 @@ struct SendingRateTests {
     private var first = 0
     private var lastSecond = 0
     /// The most in one second.
-    private var most = 0
+    private(set) var most = 0
 
     mutating func add(_ count: Int, at now: Instant) {
       times.append((now, count))
@@ -124,6 +124,34 @@ struct SendingRateTests {
       #expect(bucket.take(upTo: Int.random(in: 1...400, using: &random), now: now) > 0, "seed \(seed), step \(step)")
       if Int.random(in: 0..<40, using: &random) == 0 { now = now + .milliseconds(400) }
     }
+  }
+
+  @Test(
+    "connections get no more in any second, whatever has waited and is given back",
+    arguments: 1...40 as ClosedRange<UInt64>)
+  func secondLimit(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    let rate = Double.random(in: 0.5...50_000, using: &random)
+    var now = Instant.start
+    var limit = SecondLimit(perSecond: rate)
+    var sent = Sent()
+    for _ in 0..<5_000 {
+      let taken = limit.take(upTo: Int.random(in: 1...4_096, using: &random), now: now)
+      let unused = Bool.random(using: &random) ? Int.random(in: 0...taken, using: &random) : 0
+      limit.give(back: unused, now: now)
+      if taken > unused { sent.add(taken - unused, at: now) }
+      let next = limit.nextAt(now: now)
+      #expect(next <= now + .milliseconds(1_008), "seed \(seed)")
+      switch Int.random(in: 0..<10, using: &random) {
+      case 0: now = now + .milliseconds(Int64.random(in: 0...3_000, using: &random))
+      case 1..<6:
+        now = max(now, next)
+        var copy = limit
+        #expect(copy.take(upTo: 1, now: now) == 1, "seed \(seed)")
+      default: now = now + .microseconds(Int64.random(in: 0...20_000, using: &random))
+      }
+    }
+    #expect(Double(sent.most) <= rate * 1.01 + 1, "seed \(seed)")
   }
 
   @Test("the time before the first one fills nothing, however long a connection takes to open")
