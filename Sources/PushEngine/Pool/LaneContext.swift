@@ -64,8 +64,8 @@ final class LaneContext {
     gate?.ask(backlog, walk: ring, answered: intentAnswered)
   }
 
-  /// How many notifications the app's rate lets the lane send now, at most `count`. What is not sent
-  /// of them is to be given back.
+  /// How many notifications the app's rate lets the lane send now, at most `count`. Those that are
+  /// not sent are to be given back.
   func permittedByRate(upTo count: Int) -> RateLimiter.Permission {
     // What is cancelled is not sent.
     guard shared.rate.isLimited, !shared.campaigns.isCancelled else { return .all(count) }

@@ -71,7 +71,8 @@ package struct SecondLimit: Sendable {
   private var lastSecond = LastSecond()
   private let limit: Int
 
-  /// - Parameter perSecond: notifications, above zero. A second may have ``SendingRate/excess`` more.
+  /// - Parameter perSecond: notifications, above zero. A second has at most ``SendingRate/excess``
+  ///   more.
   package init(perSecond: Double) { limit = SendingRate.limit(perSecond: perSecond) }
 
   /// Takes as many as there are now, at most `count`.
