@@ -49,10 +49,10 @@ final class BenchRecorder: Sendable {
     var toSocket = LatencyRecord()
     var toAnswer = LatencyRecord()
     /// Latencies count only for notifications that are due in this time.
-    var window: Range<UInt64> = 0..<0
+    var window: Range<UInt64>
     let isOpenLoop: Bool
 
-    init(isOpenLoop: Bool) { self.isOpenLoop = isOpenLoop }
+    init(isOpenLoop: Bool, window: Range<UInt64>) { (self.isOpenLoop, self.window) = (isOpenLoop, window) }
   }
 
   private let state: Mutex<State>
@@ -61,7 +61,10 @@ final class BenchRecorder: Sendable {
   /// The most that TLS carries in one record. OpenSSL fills records from a single write.
   static let tlsRecordByteCountLimit = 16_384
 
-  init(isOpenLoop: Bool) { state = Mutex(State(isOpenLoop: isOpenLoop)) }
+  /// - Parameter countsAll: latencies count from the first notification on, without ``measure(_:)``.
+  init(isOpenLoop: Bool, countsAll: Bool = false) {
+    state = Mutex(State(isOpenLoop: isOpenLoop, window: 0..<(countsAll ? .max : 0)))
+  }
 
   /// The number of apps that have sent something.
   var startedAppCount: Int { startedApps.load(ordering: .acquiring) }

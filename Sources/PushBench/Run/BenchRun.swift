@@ -24,7 +24,7 @@ struct BenchRun: Sendable {
 
   func run() async throws -> BenchPoint {
     PeakMemory.reset()
-    let recorder = BenchRecorder(isOpenLoop: settings.rate != nil)
+    let recorder = BenchRecorder(isOpenLoop: settings.rate != nil, countsAll: isCounted)
     let trickle = BenchRecorder(isOpenLoop: true)
     let route = try gateway.route(settings)
     let plans = (0..<appCount).map { plan(ofApp: $0, route, recorder: $0 < settings.apps ? recorder : trickle) }
@@ -96,6 +96,8 @@ struct BenchRun: Sendable {
     }
   }
 
+  private var isCounted: Bool { if case .count = plan.extent { true } else { false } }
+
   private func share(ofApp app: Int) -> Int {
     guard case .count(let count) = plan.extent else { return .max }
     return count / settings.apps + (app < count % settings.apps ? 1 : 0)
@@ -143,7 +145,6 @@ struct BenchRun: Sendable {
     var counters = last.counters - first.counters
     counters.unsent = load.recorder.counters.unsent
     let account = load.account
-    let isCounted = if case .count = plan.extent { true } else { false }
     return BenchPoint(
       settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters,
       processor: last.processor - first.processor,
@@ -154,7 +155,6 @@ struct BenchRun: Sendable {
 
   /// From the first connection to the last outcome, as `carillon send` counts.
   private func measure(_ load: RunningLoad, count: Int) async throws -> (Sample, Sample) {
-    load.recorder.measure(0..<UInt64.max)
     var first = Sample(load.recorder)
     first.time = load.start
     while load.unfinished.count > 0 {
