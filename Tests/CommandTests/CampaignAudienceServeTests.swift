@@ -121,6 +121,36 @@ struct CampaignAudienceServeTests {
     #expect(taken.sorted() == expected.sorted())
   }
 
+  @Test("devices that become one between the parts of a local send get it once, whichever part they were in")
+  func mergedBetweenParts() async throws {
+    // The first zone's time has passed, the second one's comes in some seconds.
+    let (early, late) = ("Etc/GMT-1", "UTC")
+    let zones = [early, late, late, early, nil, late, late, early]
+    let running = try await RunningServe.withCampaigns(more: ["devices"]) { serve in
+      try await Self.register(serve, zones.enumerated().map { (HTTP2Site.token($0.offset), nil, $0.element, []) })
+    }
+    let site = running.campaigns
+    let text = Date().addingTimeInterval(12).formatted(
+      Date.ISO8601FormatStyle().year().month().day().time(includingFractionalSeconds: false))
+    let local = #"{"time":"\#(text.prefix(19))","missingTimeZone":"skip","past":"now"}"#
+    let path = try await site.make(#","localSend":\#(local),"audience":{"source":"devices"}"#)
+    try await site.act(path, "start")
+    try await waitUntil("the first zone is sent") { try await site.campaign(path).progress.accepted == 3 }
+    func merge(_ kept: Int, replacing old: Int) async throws {
+      let device = "/v1/apps/news/devices/\(HTTP2Site.token(kept))"
+      let reply = try await running.call(device, body: #"{"replacesToken":"\#(HTTP2Site.token(old))"}"#, method: "PUT")
+      #expect(reply.status == 200, "\(reply.text)")
+    }
+    // The later key of 0 and 1 is in the second part, that of 2 and 3 in the first one.
+    try await merge(0, replacing: 1)
+    try await merge(2, replacing: 3)
+    // 4 has no time zone and was left out; 5 was not.
+    try await merge(4, replacing: 5)
+    #expect(try await site.ended(path).state == "finished")
+    let taken = try await running.end().compactMap(\.token)
+    #expect(taken.sorted() == [0, 3, 4, 6, 7].map { HTTP2Site.token($0) }.sorted())
+  }
+
   @Test("a campaign begins at its time, and a dry run sends nothing; quiet hours hold one back")
   func schedules() async throws {
     var running = try await RunningServe.withCampaigns()

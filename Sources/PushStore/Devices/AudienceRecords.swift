@@ -16,8 +16,12 @@ package protocol AudienceRecords: Sendable {
   func audiencePage(
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
   ) async throws(StoreError) -> [AudienceDevice]
-  /// Those of an app's devices with these keys that are there, in the order of the keys.
+  /// Those of an app's devices with these keys that are there, in the order of the keys. A device
+  /// that became one with another is there under both keys while the app has an unfinished campaign.
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
+  /// All keys of those among an app's devices with these keys that several devices have become, by
+  /// the key that was asked for.
+  func mergedKeys(app: String, keys: [Int64]) async throws(StoreError) -> [Int64: [Int64]]
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
   /// The time zones of the audience, with the number of devices in each. Nil: devices without one.

@@ -50,12 +50,29 @@ struct DeviceWriter {
     }
     if let present, replaced != nil {
       try delete(present)
+      try note(former: max(present.key, kept.key), kept: min(present.key, kept.key))
       // Campaigns read devices in the order of their keys. With the lower one, whoever has read
       // either of both does not come to the other, and whoever has read none comes to this one.
       if present.key < kept.key { try move(&kept, to: present.key) }
     }
     try update(kept, device, goneAt: goneAt, registeredAt: max(kept.registeredAt, present?.registeredAt ?? 0))
     return .updated(kept.id)
+  }
+
+  /// Parts of a campaign may have either key in their lists.
+  private func note(former: Int64, kept: Int64) throws {
+    let isNeeded = try Bool.fetchOne(
+      database.cachedStatement(
+        sql: "SELECT EXISTS (SELECT 1 FROM campaigns WHERE app = ? AND lastKey IS NOT NULL AND endedAt IS NULL)"),
+      arguments: [app])
+    guard isNeeded == true else {
+      return try database.cachedStatement(sql: "DELETE FROM deviceMerges WHERE app = ?")
+        .execute(arguments: [appNumber])
+    }
+    try database.cachedStatement(sql: "UPDATE deviceMerges SET keptKey = ? WHERE app = ? AND keptKey = ?")
+      .execute(arguments: [kept, appNumber, former])
+    try database.cachedStatement(sql: "INSERT OR REPLACE INTO deviceMerges (app, formerKey, keptKey) VALUES (?, ?, ?)")
+      .execute(arguments: [appNumber, former, kept])
   }
 
   mutating func remove(token: [UInt8]) throws -> Bool {

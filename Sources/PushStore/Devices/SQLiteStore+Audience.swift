@@ -45,9 +45,38 @@ extension SQLiteStore {
         sql: """
           SELECT number, token, language, timeZone, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
           """)
+      let merge = try database.cachedStatement(
+        sql: "SELECT keptKey FROM deviceMerges WHERE app = ? AND formerKey = ?")
       return try keys.flatMap { key in
-        try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1)
+        let found = try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1)
+        guard found.isEmpty, let kept = try Int64.fetchOne(merge, arguments: [app, key]) else { return found }
+        return try Self.devices(Row.fetchCursor(statement, arguments: [kept, app]), database, count: 1).map { device in
+          var device = device
+          device.key = key
+          return device
+        }
       }
+    }
+  }
+
+  package func mergedKeys(app: String, keys: [Int64]) async throws(StoreError) -> [Int64: [Int64]] {
+    try await read { database in
+      guard let app = try DeviceNames.find(app, database),
+        try Bool.fetchOne(
+          database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM deviceMerges WHERE app = ?)"), arguments: [app])
+          == true
+      else { return [:] }
+      let kept = try database.cachedStatement(
+        sql: "SELECT keptKey FROM deviceMerges WHERE app = ? AND formerKey = ?")
+      let former = try database.cachedStatement(
+        sql: "SELECT formerKey FROM deviceMerges WHERE app = ? AND keptKey = ? ORDER BY formerKey")
+      var found: [Int64: [Int64]] = [:]
+      for key in keys {
+        let first = try Int64.fetchOne(kept, arguments: [app, key]) ?? key
+        let others = try Int64.fetchAll(former, arguments: [app, first])
+        if !others.isEmpty { found[key] = [first] + others }
+      }
+      return found
     }
   }
 

@@ -25,6 +25,7 @@ enum Schema {
     migrator.registerMigration("11: all apps is a word") { try $0.execute(sql: Schema.reachOfKeys) }
     migrator.registerMigration("12: plans of campaigns apart") { try $0.execute(sql: CampaignSchema.plansApart) }
     migrator.registerMigration("13: resends to the bridge") { try $0.execute(sql: BridgeSchema.resends) }
+    migrator.registerMigration("14: merged devices") { try $0.execute(sql: DeviceSchema.merges) }
     return migrator
   }
 

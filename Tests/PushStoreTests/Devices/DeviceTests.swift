@@ -150,6 +150,45 @@ struct DeviceTests {
     try store.close()
   }
 
+  @Test("a device that two have become is there under both keys while a campaign is unfinished, and not longer")
+  func merged() async throws {
+    let store = try open()
+    func register(_ token: UInt8, replacing old: UInt8? = nil) async throws {
+      _ = try await store.register(
+        DeviceRegistration(
+          token: [token], replacedToken: old.map { [$0] }, newID: StoredUUID(high: UInt64(token), low: 1),
+          registeredAt: StoreInstant(milliseconds: 1)), app: "news")
+    }
+    func tokens(_ keys: [Int64]) async throws -> [UInt8] {
+      let devices = try await store.audienceDevices(app: "news", keys: keys)
+      #expect(Set(devices.map(\.key)).isSubset(of: keys))
+      return devices.flatMap(\.token)
+    }
+    for token in 1...6 as ClosedRange<UInt8> { try await register(token) }
+    try await register(1, replacing: 2)
+    #expect(try await tokens([1, 2]) == [1], "there is no campaign")
+    var campaign = StoredCampaign(
+      id: StoredUUID(high: 1, low: 1), app: "news", state: "running", content: Array("{}".utf8),
+      createdAt: StoreInstant(milliseconds: 1))
+    #expect(try await store.add(campaign, openLimit: .max))
+    campaign.lastKey = 6
+    #expect(try await store.update(campaign, from: 1))
+    try await register(4, replacing: 5)
+    try await register(3, replacing: 4)
+    #expect(try await tokens([3, 4, 5, 6]) == [3, 3, 3, 6])
+    let all = try await store.mergedKeys(app: "news", keys: [1, 3, 4, 5, 6])
+    #expect(all == [3: [3, 4, 5], 4: [3, 4, 5], 5: [3, 4, 5]])
+    #expect(try await store.mergedKeys(app: "chat", keys: [3]).isEmpty)
+    #expect(try await store.removeDevice(token: [3], app: "news"))
+    #expect(try await tokens([3, 4, 5]).isEmpty)
+    campaign.version = 2
+    campaign.endedAt = StoreInstant(milliseconds: 9)
+    #expect(try await store.update(campaign, from: 2))
+    try await register(1, replacing: 6)
+    #expect(try await store.mergedKeys(app: "news", keys: [1, 3, 4, 5, 6]).isEmpty)
+    try store.close()
+  }
+
   @Test("few matches among many devices: the page is full, though each read looks at a part")
   func sparse() async throws {
     let store = try open()

@@ -29,6 +29,8 @@ struct DeviceKeys: Sendable {
     }
   }
 
+  func contains(_ key: Int64) throws -> Bool { try next(after: key - 1, limit: 1).first == key }
+
   private func keys(of file: FileHandle, at index: Int, count: Int) throws -> [Int64] {
     try file.seek(toOffset: UInt64(index * Self.width))
     let bytes = try file.read(upToCount: count * Self.width) ?? Data()

@@ -68,10 +68,17 @@ struct CampaignParts: Sendable {
   func pages(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> DeviceAudience.Pages {
     let (store, app, last) = (store, record.app, record.lastKey ?? 0)
     guard part.content.isEmpty else {
-      let keys = DeviceKeys(path: spool.keys(record.id, part: part.number))
+      let keys = keys(part.number, of: record)
       return { key, limit in
         let found = try keys.next(after: key, limit: limit)
-        let devices = try await store.audienceDevices(app: app, keys: found)
+        var devices = try await store.audienceDevices(app: app, keys: found)
+        let merged = try await store.mergedKeys(app: app, keys: found)
+        if !merged.isEmpty {
+          let others = try await earlierParts(than: part, of: record)
+          try devices.removeAll { device in
+            try merged[device.key].map { try isElsewhere(device.key, $0, keys, others) } ?? false
+          }
+        }
         return (devices, found.count < limit ? nil : found.last)
       }
     }
@@ -79,6 +86,32 @@ struct CampaignParts: Sendable {
       let page = try await store.audiencePage(
         app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
       return (page, page.count < limit ? nil : page.last?.key)
+    }
+  }
+
+  private func keys(_ part: Int, of record: StoredCampaign) -> DeviceKeys {
+    DeviceKeys(path: spool.keys(record.id, part: part))
+  }
+
+  /// The lists of the parts that have begun before this one.
+  private func earlierParts(than part: StoredCampaignPart, of record: StoredCampaign) async throws -> [DeviceKeys] {
+    let parts = try await store.progress(of: record.id)
+    let own = parts.first { $0.number == part.number }?.begunAt ?? .now
+    return parts.filter { other in
+      guard other.number != part.number, let begunAt = other.begunAt else { return false }
+      return (begunAt, other.dueAt, other.number) < (own, part.dueAt, part.number)
+    }.map { keys($0.number, of: record) }
+  }
+
+  /// Whether a device gets the campaign with another one of its keys: with the one that the part
+  /// has which has begun first, and there with the lowest.
+  private func isElsewhere(
+    _ key: Int64, _ all: [Int64], _ own: DeviceKeys, _ earlier: [DeviceKeys]
+  ) throws -> Bool {
+    try all.contains { other in
+      guard other != key else { return false }
+      if other < key, try own.contains(other) { return true }
+      return try earlier.contains { try $0.contains(other) }
     }
   }
 
