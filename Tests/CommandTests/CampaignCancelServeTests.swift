@@ -7,6 +7,28 @@ internal import Testing
 struct CampaignCancelServeTests {
   private static let count = 30_000
 
+  /// What a cancelled campaign says of its tokens.
+  private struct Told {
+    /// They are not in its list.
+    var reached: Set<String>
+    /// They may have arrived.
+    var unknown: Set<String>
+  }
+
+  private static func told(_ site: CampaignSite, _ path: String, of tokens: some Sequence<String>) async throws -> Told
+  {
+    let rows = try await site.outcomes(path)
+    let unknown = Set(rows.filter { $0[2] == "unknown" }.map { $0[1] })
+    return Told(reached: Set(tokens).subtracting(rows.map { $0[1] }), unknown: unknown)
+  }
+
+  /// Whom no list names has got the notification, and nobody else has.
+  private static func compare(_ told: [Told], with taken: [String]) {
+    let unknown = told.reduce(into: Set<String>()) { $0.formUnion($1.unknown) }
+    let reached = told.reduce(into: Set<String>()) { $0.formUnion($1.reached) }
+    #expect(Set(taken).subtracting(unknown) == reached)
+  }
+
   private static func check(_ site: CampaignSite, _ path: String, _ state: String, count: Int = count) async throws {
     let account = try await site.account(path)
     #expect(account.submitted == count, "\(state): \(account)")
@@ -21,9 +43,12 @@ struct CampaignCancelServeTests {
   func states() async throws {
     var running = try await RunningServe.withCampaigns()
     var site = running.campaigns
-    let tokens = (0..<Self.count).lazy.map { HTTP2Site.token($0) }
+    var audiences: [String: [String]] = [:]
+    var told: [Told] = []
     func uploaded(_ rest: String) async throws -> String {
       let path = try await site.make(rest)
+      let tokens = (0..<Self.count).map { HTTP2Site.token($0 + audiences.count * Self.count) }
+      audiences[path] = tokens
       _ = try await site.upload(path, tokens)
       try await site.act(path, "start")
       return path
@@ -32,6 +57,7 @@ struct CampaignCancelServeTests {
       try await site.act(path, "cancel")
       #expect(try await site.ended(path).state == "cancelled")
       try await Self.check(site, path, state)
+      told.append(try await Self.told(site, path, of: audiences[path] ?? []))
     }
     let later = try await uploaded(#","sendAt":"2099-01-01T00:00:00Z""#)
     try await cancel(later, "scheduled")
@@ -39,6 +65,12 @@ struct CampaignCancelServeTests {
     let waiting = try await uploaded(#","sendAt":"2099-01-01T00:00:00Z""#)
     try await site.act(waiting, "pause")
     try await cancel(waiting, "paused before its time")
+    let day = Int(Date().timeIntervalSince1970) / 60
+    let clocks = [day - 60, day + 60].map { String(format: "%02d:%02d", $0 / 60 % 24, $0 % 60) }
+    let held = try await uploaded(#","quietHours":"\#(clocks[0])-\#(clocks[1])""#)
+    try await waitUntil("it is held") { try await site.campaign(held).state == "held" }
+    try await cancel(held, "held")
+    #expect(try await site.account(held).cancelled == Self.count)
     let slow = try await uploaded(#","rateLimit":45"#)
     try await waitUntil("it sends") { try await site.campaign(slow).progress.accepted >= 20 }
     try await cancel(slow, "running")
@@ -49,7 +81,27 @@ struct CampaignCancelServeTests {
     site = running.campaigns
     try await cancel(paused, "paused, in another process")
     for _ in 0..<10 { try await cancel(try await uploaded(""), "as it begins") }
-    _ = try await running.end()
+    Self.compare(told, with: try await running.end().compactMap(\.token))
+  }
+
+  @Test("of stored devices, all who were not reached are listed as cancelled, by their tokens")
+  func devices() async throws {
+    let tokens = (0..<3_000).map { HTTP2Site.token($0) }
+    let running = try await RunningServe.withCampaigns(more: ["devices"])
+    let site = running.campaigns
+    let lines = tokens.map { #"{"token":"\#($0)"}"# }.joined(separator: "\n")
+    #expect(
+      try await running.call(
+        "/v1/apps/news/devices:import", body: lines, headers: ["Content-Type": "application/x-ndjson"]
+      ).status == 200)
+    let path = try await site.make(#","rateLimit":200,"audience":{"source":"devices"}"#)
+    try await site.act(path, "start")
+    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 100 }
+    try await site.act(path, "cancel")
+    #expect(try await site.ended(path).state == "cancelled")
+    try await Self.check(site, path, "running", count: tokens.count)
+    let told = try await Self.told(site, path, of: tokens)
+    Self.compare([told], with: try await running.end().compactMap(\.token))
   }
 
   @Test("rows whose zone is damaged, and whose token is too, are left out of a local send and listed once")

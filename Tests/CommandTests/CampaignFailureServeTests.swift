@@ -42,6 +42,8 @@ struct CampaignFailureServeTests {
     try await site.act(path, "start")
     let campaign = try await site.ended(path)
     #expect(campaign.state == "failed")
+    // A header is nobody.
+    #expect(campaign.progress.submitted == 0)
     let said = try #require(campaign.reason)
     #expect(said.contains("The audience holds no device token"), "\(said)")
     #expect(!said.contains("/"), "\(said)")

@@ -61,7 +61,7 @@ final class BenchRecorder: Sendable {
   /// The most that TLS carries in one record. OpenSSL fills records from a single write.
   static let tlsRecordByteCountLimit = 16_384
 
-  /// - Parameter countsAll: latencies count from the first notification on, without ``measure(_:)``.
+  /// - Parameter countsAll: latencies count from the first notification on.
   init(isOpenLoop: Bool, countsAll: Bool = false) {
     state = Mutex(State(isOpenLoop: isOpenLoop, window: 0..<(countsAll ? .max : 0)))
   }

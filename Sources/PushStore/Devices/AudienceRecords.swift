@@ -17,7 +17,7 @@ package protocol AudienceRecords: Sendable {
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
   ) async throws(StoreError) -> [AudienceDevice]
   /// Those of an app's devices with these keys that are there, in the order of the keys. A device
-  /// that became one with another is there under both keys while the app has an unfinished campaign.
+  /// that two have become is there under both keys while the app has an unfinished campaign.
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
   /// All keys of those among an app's devices with these keys that several devices have become, by
   /// the key that was asked for.

@@ -33,9 +33,16 @@ struct CampaignParts: Sendable {
   /// known.
   func total(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> Int? {
     guard plan.source == .upload, part.content.isEmpty, record.upload.lineCount > 0 else { return nil }
-    let isCounted = !AudienceUpload.numbersRows(record.upload)
-    let header = isCounted ? try? AudienceFile(path: spool.audience(record.id), namesPath: false).header : nil
-    return Int(clamping: record.upload.lineCount) - (header?.isCSV == true ? 1 : 0)
+    let lineCount = Int(clamping: record.upload.lineCount)
+    guard !AudienceUpload.numbersRows(record.upload) else { return lineCount }
+    do {
+      let header = try AudienceFile(path: spool.audience(record.id), namesPath: false).header
+      return lineCount - (header.isCSV ? 1 : 0)
+    } catch let error as AudienceError where error.problem == .format(.empty) {
+      return 0
+    } catch {
+      return lineCount
+    }
   }
 
   /// Which rows of an upload belong to the part.
