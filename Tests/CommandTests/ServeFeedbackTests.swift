@@ -34,19 +34,24 @@ struct ServeFeedbackTests {
     let feedback = try #require(line.firstMatch(of: /"feedback":(\d+)/)).1
     let files = serve.site.certificates.files
     let credential = try #require(files.apps[HTTP2Site.topic])
+    func apps(every interval: String) -> String {
+      """
+      apps:
+        - id: news
+          topic: \(HTTP2Site.topic)
+          gateway: "localhost:\(gateway)"
+          trust: \(files.authority)
+          credential: { certificate: \(credential.certificate), key: \(credential.key ?? "") }
+          feedback: { every: \(interval), service: "localhost:\(feedback)" }
+      """
+    }
     func configure(every interval: String) throws {
       try serve.site.place.write(
         """
         journal: { directory: journal, sync: interval }
         api: { listen: "127.0.0.1:0" }
         admin: { listen: "127.0.0.1:0" }
-        apps:
-          - id: news
-            topic: \(HTTP2Site.topic)
-            gateway: "localhost:\(gateway)"
-            trust: \(files.authority)
-            credential: { certificate: \(credential.certificate), key: \(credential.key ?? "") }
-            feedback: { every: \(interval), service: "localhost:\(feedback)" }
+        \(apps(every: interval))
         """, to: "carillon.yaml")
     }
     // Devices first, while nothing is read.
@@ -78,6 +83,13 @@ struct ServeFeedbackTests {
     #expect(try await isSuppressed(silent))
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
+    // The other commands name and ask the same service.
+    let checked = try await serve.site.run(["serve", "--check", "--config", "carillon.yaml"])
+    #expect("\(checked)".contains("its feedback service at localhost:\(feedback) is read"), "\(checked)")
+    try serve.site.place.write(apps(every: "1s"), to: "apps.yaml")
+    let asked = try await serve.site.run(["feedback", "--config", "apps.yaml", "--app", "news"])
+    #expect(asked.status == 0, "\(asked)")
+    #expect("\(asked)".contains("read from localhost:\(feedback)."), "\(asked)")
     // The next process knows when the list was read.
     let store = try SQLiteStore(path: serve.site.place.path("store.db"), isVisitor: true)
     let last = try #require(try await store.lastFeedbackPoll(app: "news"))
