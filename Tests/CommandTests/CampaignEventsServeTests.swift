@@ -166,6 +166,14 @@ struct CampaignEventsServeTests {
     #expect(try await run(["account", id]).output.contains("297"))
     #expect(try await run(["account", id, "--json"]).output.contains(#""submitted":300"#))
     #expect(try await run(["outcomes", id]).output.split(separator: "\n").count == 4)
+    // A file that the service would refuse makes no campaign; lines of JSON are no header.
+    try place.write("id,name\n1,Anna\n", to: "people.csv")
+    let refused = try await run(
+      ["create", "--name", "none", "--payload", "hello.json", "--tokens", "people.csv"], status: 2)
+    expectOneSentence(refused, status: 2, containing: #"people.csv, line 1: the header has no column "token""#)
+    #expect(try await !run(["list"]).output.contains("none"))
+    try place.write(#"{"token":"\#(HTTP2Site.token(1))","language":"de"}"# + "\n", to: "people.ndjson")
+    _ = try await run(["create", "--name", "lines", "--payload", "hello.json", "--tokens", "people.ndjson"])
     let draft = try await run(["create", "--name", "later", "--payload", "hello.json", "--tokens", "tokens.txt"])
     let later = try #require(draft.output.split(separator: "\n").first.map(String.init))
     _ = try await run(["pause", later], status: 2)

@@ -9,54 +9,24 @@ internal import Testing
 
 /// What an app with a limit per second gives to its connections.
 @Suite struct RateLimitTests {
-  enum Transport: CaseIterable, Sendable { case binary, http2 }
+  /// What was written.
+  private final class Writes: LaneObserver {
+    let seconds = Mutex(BusiestSecond())
 
-  /// Counts what is written within any second.
-  private final class Seconds: LaneObserver {
-    private struct State {
-      var writes: [(at: Instant, count: Int)] = []
-      var total = 0
-    }
-
-    private let state = Mutex(State())
-
-    func wrote(_ batch: LaneBatch) {
-      state.withLock { state in
-        state.writes.append((batch.now, batch.count))
-        state.total += batch.count
-      }
-    }
-
+    func wrote(_ batch: LaneBatch) { seconds.withLock { $0.add(batch.count, at: batch.now) } }
     func settled(_ settlement: Settlement, ring: NotificationRing, now: Instant) {}
-
-    var total: Int { state.withLock { $0.total } }
-
-    /// The most in one second.
-    var most: Int {
-      let writes = state.withLock { $0.writes }.sorted { $0.at < $1.at }
-      var (most, count, first) = (0, 0, 0)
-      for write in writes {
-        count += write.count
-        while write.at.since(writes[first].at) >= .seconds(1) {
-          count -= writes[first].count
-          first += 1
-        }
-        most = max(most, count)
-      }
-      return most
-    }
   }
 
   @Test(
     "what a lost connection carried is sent again within the limit, too",
-    arguments: Transport.allCases, 1...10 as ClosedRange<UInt64>)
-  func resends(transport: Transport, seed: UInt64) {
+    arguments: WaitingSourceTests.Transport.allCases, 1...10 as ClosedRange<UInt64>)
+  func resends(transport: WaitingSourceTests.Transport, seed: UInt64) {
     let loop = SimulatedLoop(seed: seed)
-    let seconds = Seconds()
+    let writes = Writes()
     var rules = AppRules(id: "limited")
     rules.connections = 1...2
     rules.rateLimit = 500
-    rules.observer = seconds
+    rules.observer = writes
     let service: any SimulatedEndpoint
     switch transport {
     case .binary: service = BinaryService(gateway: SimulatedGateway(), topic: "limited")
@@ -84,6 +54,7 @@ internal import Testing
     #expect(found?.settled == 20_000, "seed \(seed)")
     #expect(found?.accepted ?? 0 >= 19_990, "seed \(seed)")
     #expect(found?.resent ?? 0 > 0, "seed \(seed): nothing was sent again")
+    let seconds = writes.seconds.withLock { $0 }
     #expect(seconds.total == 20_000 + (found?.resent ?? 0), "seed \(seed)")
     #expect(seconds.most <= 510, "seed \(seed)")
   }

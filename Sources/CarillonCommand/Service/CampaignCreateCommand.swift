@@ -91,16 +91,8 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     let target = URL(filePath: path).resolvingSymlinksInPath().path(percentEncoded: false)
     let attributes = try? FileManager.default.attributesOfItem(atPath: target)
     guard attributes?[.type] as? FileAttributeType == .typeRegular else { return }
-    let file = try UploadedFile(path)
-    var head: [UInt8] = []
-    var isWhole = false
-    while !isWhole, head.count <= AudienceReader.lineByteLimit {
-      if let block = try file.next() { head += block } else { isWhole = true }
-    }
-    if head.first(where: { !($0 == 32 || (9...13).contains($0)) }) == UInt8(ascii: "{") { return }
-    do throws(AudienceFormatError) { _ = try AudienceHeader.detect(head, isWhole: isWhole) } catch {
-      throw CommandFailure.usage("\(AudienceError(path: path, problem: .format(error)))")
-    }
+    if let head = try UploadedFile(path).next(), AudienceHeader.isJSON(head) == true { return }
+    _ = try AudienceFile(path: path)
   }
 
   /// What the service says of a field that a flag has set, as a sentence about the flag.

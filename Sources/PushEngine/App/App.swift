@@ -156,7 +156,7 @@ package actor App {
       settings.tokens = tokens
       laneConfiguration.transport = .http2(settings)
     }
-    // A lane in the middle of its turn sees what is published meanwhile, so each of them is asked.
+    // A lane in the middle of its turn would still send what is published now: wait for each.
     for lane in shared.scheduler.lanes { await lane.renewConnection(tokens: tokens) }
   }
 
@@ -196,8 +196,8 @@ package actor App {
   private func considerGrowth() {
     let now = home.now
     let growth = pool.starved(
-      mayGrow: mayGrow, mayJudge: !shared.scheduler.takeBoundedWait(), usefulLaneCount: shared.growth.surplus(now: now),
-      settledCount: shared.tally.account.settled, now: now)
+      mayGrow: mayGrow, mayJudge: !shared.scheduler.takeClientHasWaited(),
+      usefulLaneCount: shared.growth.surplus(now: now), settledCount: shared.tally.account.settled, now: now)
     switch growth {
     case .none: break
     case .add(let count): addLanes(count)

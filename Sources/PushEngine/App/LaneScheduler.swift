@@ -52,8 +52,7 @@ final class LaneScheduler: Sendable {
   private let state = Mutex(State())
   private let waiterCount = Atomic<Int>(0)
   private let waitingProducerCount = Atomic<Int>(0)
-  /// Someone other than the reader of an audience has waited.
-  private let boundedWait = Atomic<Bool>(false)
+  private let clientHasWaited = Atomic<Bool>(false)
   /// Requests another lane from the app.
   private let starved: @Sendable () -> Void
 
@@ -124,7 +123,7 @@ final class LaneScheduler: Sendable {
 
   /// Sets the signal once when there may be room. For what clients bring.
   func signalRoom(_ signal: ReaderSignal, for claim: Claim) {
-    boundedWait.store(true, ordering: .relaxed)
+    clientHasWaited.store(true, ordering: .relaxed)
     starved()
     wait(.signal(signal), for: claim)
   }
@@ -187,13 +186,12 @@ final class LaneScheduler: Sendable {
   func producerWaits() {
     waitingProducerCount.add(1, ordering: .relaxed)
     guard isHoldingProducers else { return }
-    boundedWait.store(true, ordering: .relaxed)
+    clientHasWaited.store(true, ordering: .relaxed)
     starved()
   }
 
-  /// Whether someone has waited since the last call whose own bounds or clients decide how fast
-  /// notifications come.
-  func takeBoundedWait() -> Bool { boundedWait.exchange(false, ordering: .relaxed) }
+  /// Whether a client's notifications have waited since the last call, or a client itself.
+  func takeClientHasWaited() -> Bool { clientHasWaited.exchange(false, ordering: .relaxed) }
 
   func producerContinues() { waitingProducerCount.subtract(1, ordering: .relaxed) }
 

@@ -20,6 +20,12 @@ package struct AudienceHeader: Hashable, Sendable {
 
   private func column(_ name: String) -> Int? { columns.firstIndex { $0.lowercased() == name } }
 
+  /// Whether a file begins as lines of JSON do, which a service takes in place of a token file.
+  /// Nil: there is only white space so far.
+  package static func isJSON(_ prefix: [UInt8]) -> Bool? {
+    prefix.first { !($0 == UInt8(ascii: " ") || (9...13).contains($0)) }.map { $0 == UInt8(ascii: "{") }
+  }
+
   /// Finds the header in the first bytes of a file.
   ///
   /// The header of a CSV file is the first line that is not blank. It has a column named `token`,

@@ -1,7 +1,8 @@
 internal import Synchronization
 
-/// Bounds the memory for the bodies of all requests while they arrive and are served, and for large
-/// answers until they are sent, so that concurrent clients cannot exhaust it.
+/// Bounds the memory for the bodies of all requests while they arrive, for large ones until they
+/// are served, and for large answers until they are sent, so that concurrent clients cannot exhaust
+/// it.
 ///
 /// A key has a share, and bodies of at most 64 KiB have a part that large ones never take: clients
 /// that withhold large bodies delay neither other keys nor their own small requests.

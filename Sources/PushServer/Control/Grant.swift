@@ -12,14 +12,14 @@ struct Grant: Sendable {
   /// Why the key must be for every app, as a sentence begins; nil: it need not.
   let allAppsReason: String?
   private let keys: KeyRing
-  private let askedAt: ContinuousClock.Instant
+  private let reading: UInt64
 
   init(
     _ caller: Caller, _ keys: KeyRing, app: String? = nil, scope: Scope, or other: Scope? = nil,
     allAppsReason: String? = nil
   ) {
     keyID = caller.keyID
-    askedAt = caller.askedAt
+    reading = caller.reading
     self.keys = keys
     self.app = app
     self.scope = scope
@@ -42,11 +42,11 @@ struct Grant: Sendable {
     }
   }
 
-  /// Asks again, unless nothing can have changed since the caller was asked.
+  /// Asks again, unless the keys are known as they were when the caller was asked.
   ///
   /// - Throws: as ``demand()``.
   func demandIfChanged() async throws {
-    if !keys.isUnchanged(since: askedAt) { try await demand() }
+    if !keys.isPresent(reading) { try await demand() }
   }
 
   /// Asks again.

@@ -8,11 +8,12 @@ struct Caller: Sendable {
   let keyID: String
   private let scopes: Set<String>
   let reach: AppReach
-  /// When this was what the key allowed.
-  fileprivate(set) var askedAt = ContinuousClock.now
+  /// Which reading of the keys said so; see ``KeyRing/isPresent(_:)``. 0: none.
+  let reading: UInt64
 
-  init(_ key: StoredKey) {
+  init(_ key: StoredKey, reading: UInt64 = 0) {
     keyID = key.id
+    self.reading = reading
     scopes = Set(key.scopes)
     reach = key.reach
   }
@@ -27,23 +28,17 @@ struct Caller: Sendable {
 final class KeyRing: Sendable {
   private struct Known: Sendable {
     let key: StoredKey
-    private let madeCaller: Caller
-
-    init(_ key: StoredKey) {
-      self.key = key
-      madeCaller = Caller(key)
-    }
-
-    var caller: Caller {
-      var caller = madeCaller
-      caller.askedAt = .now
-      return caller
-    }
+    let caller: Caller
   }
 
   private struct State {
     var keys: [String: Known] = [:]
+    /// Nil: they must be read before they count again.
     var readAt: ContinuousClock.Instant?
+    /// The number of the last reading.
+    var reading: UInt64 = 0
+    /// How often this process has made or revoked a key.
+    var changeCount = 0
     /// Not yet in the store.
     var uses: [String: StoreInstant] = [:]
   }
@@ -108,29 +103,39 @@ final class KeyRing: Sendable {
     return known.caller
   }
 
-  /// Whether ``current(_:)`` would say what was known at `instant`.
-  func isUnchanged(since instant: ContinuousClock.Instant) -> Bool {
-    guard let readAt = state.withLock({ $0.readAt }) else { return false }
-    return readAt <= instant && ContinuousClock.now - readAt < Self.age
+  /// Whether ``current(_:)`` would ask the same reading of the keys.
+  func isPresent(_ reading: UInt64) -> Bool {
+    let (readAt, last) = state.withLock { ($0.readAt, $0.reading) }
+    return last == reading && readAt.map { ContinuousClock.now - $0 < Self.age } ?? false
   }
 
   private func known(_ id: String) async throws -> Known? {
     let now = ContinuousClock.now
-    let (key, isFresh) = state.withLock { state in
+    let (key, isFresh, changeCount) = state.withLock { state in
       let key = state.keys[id]
-      return (key, state.readAt.map { now - $0 < (key == nil ? Self.missAge : Self.age) } ?? false)
+      let isFresh = state.readAt.map { now - $0 < (key == nil ? Self.missAge : Self.age) } ?? false
+      return (key, isFresh, state.changeCount)
     }
     if isFresh { return key }
     let keys = try await store.keys()
     return state.withLock { state in
-      state.keys = Dictionary(keys.map { ($0.id, Known($0)) }) { _, last in last }
-      state.readAt = now
+      state.reading += 1
+      let reading = state.reading
+      let known = keys.map { ($0.id, Known(key: $0, caller: Caller($0, reading: reading))) }
+      state.keys = Dictionary(known) { _, last in last }
+      // What this process has changed meanwhile may not be among them.
+      state.readAt = state.changeCount == changeCount ? now : nil
       return state.keys[id]
     }
   }
 
   /// This process has made or revoked a key: that counts at once.
-  func changed() { state.withLock { $0.readAt = nil } }
+  func changed() {
+    state.withLock { state in
+      state.changeCount += 1
+      state.readAt = nil
+    }
+  }
 
   /// Also uses that are not in the store yet.
   func lastUse(of key: StoredKey) -> StoreInstant? {

@@ -58,7 +58,9 @@ enum DashboardAssets {
         if (!fresh || part.querySelector("details[open]") || focused && !focused.matches("a[href]")) continue;
         const target = focused && focused.getAttribute("href");
         part.replaceWith(document.adoptNode(fresh));
-        if (focused) [...fresh.querySelectorAll("a[href]")].find((link) => link.getAttribute("href") === target)?.focus();
+        if (!focused) continue;
+        const links = [...fresh.querySelectorAll("a[href]")];
+        links.find((link) => link.getAttribute("href") === target)?.focus();
       }
       document.title = page.title;
     }

@@ -19,9 +19,6 @@ package protocol AudienceRecords: Sendable {
   /// Those of an app's devices with these keys that are there, in the order of the keys. A device
   /// that two have become is there under both keys while the app has an unfinished campaign.
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
-  /// All keys of those among an app's devices with these keys that several devices have become, by
-  /// the key that was asked for.
-  func mergedKeys(app: String, keys: [Int64]) async throws(StoreError) -> [Int64: [Int64]]
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
   /// The time zones of the audience, with the number of devices in each. Nil: devices without one.
@@ -57,6 +54,9 @@ package struct AudienceDevice: Hashable, Sendable {
   package var timeZone: String?
   /// Nothing must be sent to it.
   package var isSuppressed: Bool
+  /// Of the devices that have become this one while the app had an unfinished campaign. Only
+  /// ``AudienceRecords/audienceDevices(app:keys:)`` finds them.
+  package var otherKeys: [Int64] = []
 
   package init(key: Int64, token: [UInt8], language: String?, timeZone: String?, isSuppressed: Bool) {
     self.key = key

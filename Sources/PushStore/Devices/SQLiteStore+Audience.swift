@@ -45,38 +45,17 @@ extension SQLiteStore {
         sql: """
           SELECT number, token, language, timeZone, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
           """)
-      let merge = try database.cachedStatement(
-        sql: "SELECT keptKey FROM deviceMerges WHERE app = ? AND formerKey = ?")
-      return try keys.flatMap { key in
-        let found = try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1)
-        guard found.isEmpty, let kept = try Int64.fetchOne(merge, arguments: [app, key]) else { return found }
-        return try Self.devices(Row.fetchCursor(statement, arguments: [kept, app]), database, count: 1).map { device in
-          var device = device
-          device.key = key
-          return device
-        }
+      func device(_ key: Int64) throws -> AudienceDevice? {
+        try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1).first
       }
-    }
-  }
-
-  package func mergedKeys(app: String, keys: [Int64]) async throws(StoreError) -> [Int64: [Int64]] {
-    try await read { database in
-      guard let app = try DeviceNames.find(app, database),
-        try Bool.fetchOne(
-          database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM deviceMerges WHERE app = ?)"), arguments: [app])
-          == true
-      else { return [:] }
-      let kept = try database.cachedStatement(
-        sql: "SELECT keptKey FROM deviceMerges WHERE app = ? AND formerKey = ?")
-      let former = try database.cachedStatement(
-        sql: "SELECT formerKey FROM deviceMerges WHERE app = ? AND keptKey = ? ORDER BY formerKey")
-      var found: [Int64: [Int64]] = [:]
-      for key in keys {
-        let first = try Int64.fetchOne(kept, arguments: [app, key]) ?? key
-        let others = try Int64.fetchAll(former, arguments: [app, first])
-        if !others.isEmpty { found[key] = [first] + others }
+      guard let merges = try DeviceMerges(database, app: app) else { return try keys.compactMap(device) }
+      return try keys.compactMap { key in
+        let all = try merges.keys(of: key)
+        guard var found = try device(all.first ?? key) else { return nil }
+        found.key = key
+        found.otherKeys = all.filter { $0 != key }
+        return found
       }
-      return found
     }
   }
 
@@ -129,5 +108,28 @@ extension SQLiteStore {
       next = end
     }
     return counts
+  }
+}
+
+/// Which devices of an app have become one.
+private struct DeviceMerges {
+  private let app: Int64
+  private let kept: Statement
+  private let former: Statement
+
+  /// Nil: none have.
+  init?(_ database: Database, app: Int64) throws {
+    let any = try database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM deviceMerges WHERE app = ?)")
+    guard try Bool.fetchOne(any, arguments: [app]) == true else { return nil }
+    self.app = app
+    kept = try database.cachedStatement(sql: "SELECT keptKey FROM deviceMerges WHERE app = ? AND formerKey = ?")
+    former = try database.cachedStatement(
+      sql: "SELECT formerKey FROM deviceMerges WHERE app = ? AND keptKey = ? ORDER BY formerKey")
+  }
+
+  /// All keys of the device that has or had this one. The first is the one that it has.
+  func keys(of key: Int64) throws -> [Int64] {
+    let present = try Int64.fetchOne(kept, arguments: [app, key]) ?? key
+    return [present] + (try Int64.fetchAll(former, arguments: [app, present]))
   }
 }

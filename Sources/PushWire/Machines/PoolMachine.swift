@@ -108,8 +108,8 @@ package struct PoolMachine: Sendable {
   ///
   /// - Parameters:
   ///   - mayGrow: false while the app is in trouble, because more connections would not help.
-  ///   - mayJudge: false: someone waits whose own bounds or clients decide how fast notifications
-  ///     come. Then no doubling is taken back.
+  ///   - mayJudge: false: clients have waited, too, and they decide how fast notifications come.
+  ///     Then no doubling is taken back.
   ///   - usefulLaneCount: how many lanes could soon send what the lanes have to resend; 0 if they
   ///     need no help. This count is based on measurements, so the pool grows at once.
   ///   - settledCount: how many of the app's notifications have their outcome, from any start.

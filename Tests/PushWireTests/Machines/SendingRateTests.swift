@@ -6,39 +6,6 @@ internal import Testing
 /// A sender that is woken late, as by a busy event loop, keeps its rate, and no second has more.
 @Suite("SendingRate")
 struct SendingRateTests {
-  /// What was sent when, and the bounds that must hold.
-  private struct Sent {
-    var times: [(at: Instant, count: Int)] = []
-    var total = 0
-    private var first = 0
-    private var lastSecond = 0
-    /// The most in one second.
-    private(set) var most = 0
-
-    mutating func add(_ count: Int, at now: Instant) {
-      times.append((now, count))
-      total += count
-      lastSecond += count
-      while now.since(times[first].at) >= .seconds(1) {
-        lastSecond -= times[first].count
-        first += 1
-      }
-      most = max(most, lastSecond)
-    }
-
-    func check(rate: Double, chunk: Int, over duration: Duration, _ seed: UInt64) {
-      let expected = rate * duration.inSeconds
-      #expect(Double(total) >= 0.97 * expected - 1, "seed \(seed): \(total) of \(expected)")
-      check(rate: rate, chunk: chunk, over: duration, "seed \(seed)")
-    }
-
-    func check(rate: Double, chunk: Int, over duration: Duration, _ name: String) {
-      let expected = rate * duration.inSeconds
-      #expect(Double(total) <= expected + rate / 4 + Double(chunk) + 1, "\(name): \(total) of \(expected)")
-      #expect(Double(most) <= rate * 1.01 + Double(chunk) + 1, "\(name): \(most) in a second")
-    }
-  }
-
   private static let rates: [Double] = [1, 7.5, 200, 800, 20_000]
   private static let duration = Duration.seconds(120)
 
@@ -47,7 +14,7 @@ struct SendingRateTests {
     var random = SeededGenerator(seed: seed)
     var now = Instant.start
     var bucket = SendingRate(perSecond: rate, now: now)
-    var sent = Sent()
+    var sent = BusiestSecond()
     while now.since(.start) < Self.duration {
       let count = bucket.take(upTo: 1024, now: now)
       if count > 0 {
@@ -65,7 +32,7 @@ struct SendingRateTests {
     var random = SeededGenerator(seed: seed)
     var now = Instant.start
     var bucket = SendingRate(perSecond: rate, now: now)
-    var sent = Sent()
+    var sent = BusiestSecond()
     let chunk = SendingRate.unconnectedLimit(perSecond: rate)
     while now.since(.start) < Self.duration {
       let next = bucket.nextAt(now: now)
@@ -87,7 +54,7 @@ struct SendingRateTests {
     let rate = Double.random(in: 0.5...50_000, using: &random)
     var now = Instant.start + .milliseconds(Int64.random(in: 0...2_000, using: &random))
     var bucket = SendingRate(perSecond: rate, now: .start)
-    var sent = Sent()
+    var sent = BusiestSecond()
     let chunk = SendingRate.unconnectedLimit(perSecond: rate)
     let began = now
     for _ in 0..<5_000 {
@@ -134,7 +101,7 @@ struct SendingRateTests {
     let rate = Double.random(in: 0.5...50_000, using: &random)
     var now = Instant.start
     var limit = SecondLimit(perSecond: rate)
-    var sent = Sent()
+    var sent = BusiestSecond()
     for _ in 0..<5_000 {
       let taken = limit.take(upTo: Int.random(in: 1...4_096, using: &random), now: now)
       let unused = Bool.random(using: &random) ? Int.random(in: 0...taken, using: &random) : 0
@@ -170,5 +137,20 @@ struct SendingRateTests {
     #expect(bucket.take(upTo: 10_000, now: .start) == 10)
     #expect(bucket.take(upTo: 10_000, now: .start + .seconds(3600)) == 251)
     #expect(bucket.take(upTo: 10_000, now: .start + .seconds(3600)) == 0)
+  }
+}
+
+extension BusiestSecond {
+  /// The bounds that must hold.
+  fileprivate func check(rate: Double, chunk: Int, over duration: Duration, _ seed: UInt64) {
+    let expected = rate * duration.inSeconds
+    #expect(Double(total) >= 0.97 * expected - 1, "seed \(seed): \(total) of \(expected)")
+    check(rate: rate, chunk: chunk, over: duration, "seed \(seed)")
+  }
+
+  fileprivate func check(rate: Double, chunk: Int, over duration: Duration, _ name: String) {
+    let expected = rate * duration.inSeconds
+    #expect(Double(total) <= expected + rate / 4 + Double(chunk) + 1, "\(name): \(total) of \(expected)")
+    #expect(Double(most) <= rate * 1.01 + Double(chunk) + 1, "\(name): \(most) in a second")
   }
 }

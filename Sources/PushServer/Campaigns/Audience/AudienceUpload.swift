@@ -88,8 +88,7 @@ struct AudienceUpload {
   /// - Returns: nil when more bytes are needed.
   /// - Throws: ``Problem`` with 422.
   private func headFormat(isWhole: Bool) throws -> Format? {
-    let first = head.first { !($0 == 32 || (9...13).contains($0)) }
-    if first == UInt8(ascii: "{") { return .ndjson }
+    if AudienceHeader.isJSON(head) == true { return .ndjson }
     let header: AudienceHeader?
     do throws(AudienceFormatError) {
       header = try AudienceHeader.detect(head, isWhole: isWhole)

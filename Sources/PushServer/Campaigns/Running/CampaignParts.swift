@@ -79,12 +79,9 @@ struct CampaignParts: Sendable {
       return { key, limit in
         let found = try keys.next(after: key, limit: limit)
         var devices = try await store.audienceDevices(app: app, keys: found)
-        let merged = try await store.mergedKeys(app: app, keys: found)
-        if !merged.isEmpty {
-          let others = try await earlierParts(than: part, of: record)
-          try devices.removeAll { device in
-            try merged[device.key].map { try isElsewhere(device.key, $0, keys, others) } ?? false
-          }
+        if devices.contains(where: { !$0.otherKeys.isEmpty }) {
+          let earlier = try await earlierParts(than: part, of: record)
+          try devices.removeAll { try isElsewhere($0, keys, earlier) }
         }
         return (devices, found.count < limit ? nil : found.last)
       }
@@ -112,12 +109,9 @@ struct CampaignParts: Sendable {
 
   /// Whether a device gets the campaign with another one of its keys: with the one that the part
   /// has which has begun first, and there with the lowest.
-  private func isElsewhere(
-    _ key: Int64, _ all: [Int64], _ own: DeviceKeys, _ earlier: [DeviceKeys]
-  ) throws -> Bool {
-    try all.contains { other in
-      guard other != key else { return false }
-      if other < key, try own.contains(other) { return true }
+  private func isElsewhere(_ device: AudienceDevice, _ own: DeviceKeys, _ earlier: [DeviceKeys]) throws -> Bool {
+    try device.otherKeys.contains { other in
+      if other < device.key, try own.contains(other) { return true }
       return try earlier.contains { try $0.contains(other) }
     }
   }
