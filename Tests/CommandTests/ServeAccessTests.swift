@@ -38,14 +38,15 @@ struct ServeAccessTests {
         to: "carillon.yaml")
     }
     let (serve, admin) = (running.serve, running.service.admin)
-    func metrics(_ key: String?) async throws -> Int {
-      try await serve.request(admin, "/metrics", key: key).status
+    func expect(_ status: Int, with key: String?, line: Int = #line) async throws {
+      let reply = try await serve.request(admin, "/metrics", key: key)
+      #expect(reply.status == status, "line \(line): \(reply.text.prefix(400))")
     }
-    #expect(try await metrics(nil) == 401)
-    #expect(try await metrics("car_000000000000_0") == 401)
-    #expect(try await metrics(try await serve.key(["--scope", "read"])) == 403)
-    #expect(try await metrics(try await serve.key(["--scope", "metrics", "--app", "news"])) == 403)
-    #expect(try await metrics(try await serve.key(["--scope", "admin"])) == 200)
+    try await expect(401, with: nil)
+    try await expect(401, with: "car_000000000000_0")
+    try await expect(403, with: try await serve.key(["--scope", "read"]))
+    try await expect(403, with: try await serve.key(["--scope", "metrics", "--app", "news"]))
+    try await expect(200, with: try await serve.key(["--scope", "admin"]))
     let scrape = try await serve.request(admin, "/metrics", key: running.key)
     #expect(scrape.status == 200, "\(scrape.text.prefix(200))")
     #expect(scrape.text.contains("carillon_ready 1"), "\(scrape.text.prefix(200))")

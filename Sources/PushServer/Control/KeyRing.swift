@@ -33,29 +33,62 @@ final class KeyRing: Sendable {
 
   private struct State {
     var keys: [String: Known] = [:]
-    /// Nil: they must be read before they count again.
+    /// When the reading that they are from began. Nil: they must be read before they count again.
     var readAt: ContinuousClock.Instant?
+    /// When a reading last began, whatever became of it.
+    var begunAt: ContinuousClock.Instant?
     /// The number of the last reading.
     var reading: UInt64 = 0
     /// How often this process has made or revoked a key.
     var changeCount = 0
     /// Not yet in the store.
     var uses: [String: StoreInstant] = [:]
+
+    enum Step {
+      case `is`(Known?)
+      case wait(Duration)
+      case read(changeCount: Int)
+    }
+
+    mutating func next(_ id: String, arrival: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Step {
+      if let readAt {
+        if let known = keys[id] {
+          if now - readAt < KeyRing.age { return .is(known) }
+        } else if readAt >= arrival {
+          return .is(nil)
+        }
+      }
+      if keys[id] == nil, let begunAt, now - begunAt < KeyRing.missAge {
+        return .wait(KeyRing.missAge - (now - begunAt))
+      }
+      begunAt = now
+      return .read(changeCount: changeCount)
+    }
+
+    mutating func adopt(_ keys: [StoredKey], begunAt: ContinuousClock.Instant, changeCount: Int) {
+      if let readAt, readAt > begunAt { return }
+      reading += 1
+      let reading = reading
+      let known = keys.map { ($0.id, Known(key: $0, caller: Caller($0, reading: reading))) }
+      self.keys = Dictionary(known) { _, last in last }
+      // What this process has changed meanwhile may not be among them.
+      readAt = self.changeCount == changeCount ? begunAt : nil
+    }
   }
 
-  private let store: any Store
+  private let store: any KeyRecords
   /// Nil: keys may ask as often as they like.
   private let rates: Mutex<KeyRates?>
   private let state = Mutex(State())
 
   /// How long a revoked key still works.
   private static let age = Duration.seconds(1)
-  /// How long a key that another process made stays unknown. It also limits the reads that unknown
-  /// keys can cause.
+  /// The least time between readings for unknown keys. Their requests wait for the next one, since
+  /// another process can have made the key a moment ago.
   private static let missAge = Duration.milliseconds(50)
 
   /// - Parameter rate: requests of one key in a second; nil: any number.
-  init(store: any Store, rate: Double? = nil) {
+  init(store: any KeyRecords, rate: Double? = nil) {
     self.store = store
     rates = Mutex(rate.map(KeyRates.init))
   }
@@ -109,23 +142,19 @@ final class KeyRing: Sendable {
     return last == reading && readAt.map { ContinuousClock.now - $0 < Self.age } ?? false
   }
 
+  /// - Returns: nil only if a reading that began later than the call did not have the key.
   private func known(_ id: String) async throws -> Known? {
-    let now = ContinuousClock.now
-    let (key, isFresh, changeCount) = state.withLock { state in
-      let key = state.keys[id]
-      let isFresh = state.readAt.map { now - $0 < (key == nil ? Self.missAge : Self.age) } ?? false
-      return (key, isFresh, state.changeCount)
-    }
-    if isFresh { return key }
-    let keys = try await store.keys()
-    return state.withLock { state in
-      state.reading += 1
-      let reading = state.reading
-      let known = keys.map { ($0.id, Known(key: $0, caller: Caller($0, reading: reading))) }
-      state.keys = Dictionary(known) { _, last in last }
-      // What this process has changed meanwhile may not be among them.
-      state.readAt = state.changeCount == changeCount ? now : nil
-      return state.keys[id]
+    let arrival = ContinuousClock.now
+    while true {
+      let now = ContinuousClock.now
+      switch state.withLock({ $0.next(id, arrival: arrival, now: now) }) {
+      case .is(let known): return known
+      case .wait(let duration): try await Task.sleep(for: duration)
+      case .read(let changeCount):
+        let keys = try await store.keys()
+        state.withLock { $0.adopt(keys, begunAt: now, changeCount: changeCount) }
+        if let known = state.withLock({ $0.keys[id] }) { return known }
+      }
     }
   }
 
