@@ -77,4 +77,50 @@ struct CampaignFailureServeTests {
     #expect(try await site.upload(second, tokens.prefix(100)).complete)
     try await running.end()
   }
+
+  @Test(
+    "whoever is behind the point where an audience cannot be read any more is in the account",
+    arguments: [
+      (isShorter: false, rest: ""), (true, ""),
+      (false, #","localSend":{"time":"2020-01-01T09:00","past":"now"}"#),
+      (true, #","localSend":{"time":"2020-01-01T09:00","past":"now"}"#),
+    ])
+  func unreadable(isShorter: Bool, rest: String) async throws {
+    var running = try await RunningServe.withCampaigns()
+    var site = running.campaigns
+    let tokens = (0..<2_000).map { HTTP2Site.token($0) }
+    let path = try await site.make(#","rateLimit":100"# + rest)
+    let zones = ["Etc/GMT-1", "Europe/Berlin", "Asia/Tokyo"]
+    let rows = tokens.enumerated().map { "\($1),\(zones[$0 % zones.count])" }
+    _ = try await site.upload(path, ["token,timeZone"] + rows)
+    try await site.act(path, "start")
+    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 50 }
+    try await site.act(path, "pause")
+    let audience = running.serve.site.place.path("store.db.campaigns/\(path.split(separator: "/")[1])/audience.csv")
+    try await running.restart(after: SIGTERM) {
+      if isShorter {
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: audience))
+        try file.truncate(atOffset: 70_000)
+        try file.close()
+      } else {
+        try FileManager.default.removeItem(atPath: audience)
+      }
+    }
+    site = running.campaigns
+    try await site.act(path, "resume")
+    let campaign = try await site.ended(path)
+    #expect(campaign.state == "failed")
+    let account = try await site.account(path)
+    let reason = try #require(campaign.reason)
+    #expect(reason.contains(isShorter ? "ends after 70000 of" : "cannot be opened"), "\(reason)")
+    #expect(account.submitted == tokens.count)
+    #expect(account.sum == tokens.count)
+    let listed = try await site.outcomes(path)
+    #expect(Set(listed.map { $0[0] }).count == listed.count, "a line is listed twice")
+    // Whoever can still be read is listed.
+    #expect(listed.count >= (isShorter ? 700 : 0), "\(listed.count)")
+    let taken = Set(try await running.end().compactMap(\.token))
+    #expect(taken.isDisjoint(with: listed.map { $0[1] }))
+    #expect(taken.count == account.accepted.confirmed + account.accepted.quiet)
+  }
 }

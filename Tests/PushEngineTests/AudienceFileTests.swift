@@ -67,6 +67,47 @@ struct AudienceFileTests {
     }
   }
 
+  @Test("a file that loses lines while it is read is an error behind those that are left")
+  func endsEarly() throws {
+    let count = 30_000
+    try withFile(String(repeating: "\(Audience.token)\n", count: count)) { path in
+      let file = try AudienceFile(path: path)
+      let chunk = AudienceChunk()
+      #expect(try file.fill(chunk) == .entries)
+      var lineCount = chunk.count
+      let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+      try handle.truncate(atOffset: 20_000 * 65)
+      try handle.close()
+      let error = #expect(throws: AudienceError.self) {
+        while try file.fill(chunk) == .entries { lineCount += chunk.count }
+      }
+      #expect(lineCount == 20_000)
+      #expect(error?.problem == .endsEarly(20_000 * 65, of: count * 65))
+      #expect(
+        error?.description
+          == "The token file \(path) ends after 1300000 of 1950000 bytes: the rest of it is lost.")
+    }
+  }
+
+  @Test("a service's file must have what it had, and may have more")
+  func kept() throws {
+    try withFile("\(Audience.token)\n") { path in
+      for (byteCount, isWhole) in [(0, true), (64, true), (65, true), (66, false)] {
+        let file = try AudienceFile(KeptAudience(path: path, byteCount: byteCount, numbersRows: false))
+        let chunk = AudienceChunk()
+        #expect(try file.fill(chunk) == .entries)
+        let early = AudienceError(path: nil, problem: .endsEarly(65, of: byteCount))
+        if isWhole {
+          try file.demandWhole()
+          #expect(try file.fill(chunk) == .end)
+        } else {
+          #expect(throws: early) { try file.demandWhole() }
+          #expect(throws: early) { try file.fill(chunk) }
+        }
+      }
+    }
+  }
+
   @Test("a template whose column is missing stops before anything is read")
   func missingColumn() throws {
     let template = try PayloadTemplate(parsing: Array(#"{"a":"{{name}}"}"#.utf8))

@@ -107,16 +107,28 @@ struct CampaignPlan: Sendable {
   }
 
   func source(
-    file path: String, namesPath: Bool = true, from mark: AudienceMark?, numbersRows: Bool = false,
-    selection: (AudienceHeader) -> RowSelection? = { _ in nil }
+    file path: String, from mark: AudienceMark?
   ) throws(CarillonError) -> CampaignSource {
-    do {
+    try source(path) { try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer) }
+  }
+
+  /// A service's file. One that has lost lines is not begun with.
+  func source(
+    _ kept: KeptAudience, from mark: AudienceMark?, selection: (AudienceHeader) -> RowSelection?
+  ) throws(CarillonError) -> CampaignSource {
+    try source("the audience") {
       let file = try AudienceFile(
-        path: path, namesPath: namesPath, from: mark, numbersRows: numbersRows, readsHeaders: isHTTP2,
-        renderer: renderer, selection: selection)
-      return .file(file)
+        kept, from: mark, readsHeaders: isHTTP2, renderer: renderer, selection: selection)
+      try file.demandWhole()
+      return file
+    }
+  }
+
+  private func source(_ name: String, _ open: () throws -> AudienceFile) throws(CarillonError) -> CampaignSource {
+    do {
+      return .file(try open())
     } catch let error as PayloadTemplateError {
-      throw CarillonError(.payload, "The notification with \(namesPath ? path : "the audience"): \(error).")
+      throw CarillonError(.payload, "The notification with \(name): \(error).")
     } catch {
       throw CarillonError(describing: error)
     }

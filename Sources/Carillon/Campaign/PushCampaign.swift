@@ -108,9 +108,7 @@ public final class PushCampaign: Sendable {
   }
 
   /// After it could not be read to its end: it has ended in the journal too, and is not resumed.
-  ///
-  /// - Parameter unreadCount: how many were never read. They count as cancelled.
-  package func giveUp(unread unreadCount: Int) { run.giveUp(unread: unreadCount) }
+  package func giveUp() { run.giveUp() }
 
   // MARK: What came of it
 

@@ -54,10 +54,9 @@ extension PushApp {
   ) throws(CarillonError) -> CampaignSource {
     let source: CampaignSource
     switch served.audience {
-    case .file(let path, let numbersRows, let selection):
+    case .file(let kept, let selection):
       let mark = resumed.flatMap { $0.mark.offset == 0 ? nil : $0.mark }
-      // The error must not show the service's file names.
-      source = try plan.source(file: path, namesPath: false, from: mark, numbersRows: numbersRows, selection: selection)
+      source = try plan.source(kept, from: mark, selection: selection)
     case .source(let make):
       let made = make(resumed?.readLine ?? 0)
       source = .served(made.0, feed: made.feed)
@@ -66,13 +65,11 @@ extension PushApp {
   }
 
   /// Gives up a service's campaign that an earlier process began and that was not resumed. Those
-  /// who were never read are in its account and its list, too.
+  /// who were never read are in its account and its list, too, as far as they can be read.
   ///
-  /// - Parameter total: of its audience, if that is known: those who cannot be read any more count
-  ///   as cancelled, too.
   /// - Returns: false if the journal has none of this name.
   package func abandon(
-    _ served: ServedCampaign, total: Int?, _ events: ServedEvents
+    _ served: ServedCampaign, _ events: ServedEvents
   ) async throws(CarillonError) -> Bool {
     guard let unfinished = core.served(served.name), let journal = core.journal else { return false }
     let campaign = unfinished.campaign
@@ -81,7 +78,7 @@ extension PushApp {
     events.opened(list)
     let listener = ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events)
     let rest = ServedRest(served.audience, behind: campaign)
-    let account = try await rest.settled(.cancelled, total: total.map { $0 - campaign.account.submitted }, listener)
+    let account = try await rest.settled(.cancelled, listener)
     _ = try unfinished.take()
     journal.abandonCampaign(unfinished.id, listener, rest: account)
     do throws(JournalProblem) {
@@ -107,18 +104,16 @@ extension Deployment {
   }
 
   /// Settles a campaign of which the journal knows nothing: each of its audience is in its account
-  /// and its list.
+  /// and its list, as far as it can be read.
   ///
-  /// - Parameters:
-  ///   - isUnknown: It may have been sent. Otherwise it counts as cancelled.
-  ///   - total: as in ``PushApp/abandon(_:total:_:)``.
+  /// - Parameter isUnknown: It may have been sent. Otherwise it counts as cancelled.
   package func settleUnsent(
-    _ served: ServedCampaign, isUnknown: Bool, total: Int?, _ events: ServedEvents
+    _ served: ServedCampaign, isUnknown: Bool, _ events: ServedEvents
   ) async throws(CarillonError) -> CampaignAccount {
     let list = try ServedList(beginning: served.list)
     events.opened(list)
     let account = try await ServedRest(served.audience, behind: nil)
-      .settled(isUnknown ? .unknown : .cancelled, total: total, list.listener)
+      .settled(isUnknown ? .unknown : .cancelled, list.listener)
     return CampaignAccount(account)
   }
 

@@ -5,10 +5,8 @@ internal import PushWire
 /// by its name, so that the next process finds it again.
 package struct ServedCampaign: Sendable {
   package enum Audience: Sendable {
-    /// A token file, or some of its rows. Its rows can have the numbers of the lines that they were
-    /// made of.
-    case file(
-      String, numbersRows: Bool = false, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
+    /// A token file, or some of its rows.
+    case file(KeptAudience, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
     /// Another source, which continues behind a line; 0: from its beginning. Also its feed.
     case source(@Sendable (_ line: UInt64) -> (any AudienceSource, feed: (@Sendable () async -> Void)?))
   }

@@ -14,14 +14,10 @@ struct ServedRest: Sendable {
     mark = campaign.flatMap { $0.readLine == 0 ? nil : $0.mark }
   }
 
-  /// Reports everybody to the listener.
+  /// Reports everybody to the listener who can be read.
   ///
-  /// - Parameter total: how many they are, if that is known. Those who cannot be read are counted
-  ///   only.
   /// - Throws: if another source than a file cannot be read at present.
-  func settled(
-    _ outcome: Outcome, total: Int?, _ listener: any OutcomeListener
-  ) async throws(CarillonError) -> Account {
+  func settled(_ outcome: Outcome, _ listener: any OutcomeListener) async throws(CarillonError) -> Account {
     var account = Account()
     do throws(AudienceError) {
       try await read { line, token, outcome in
@@ -31,9 +27,6 @@ struct ServedRest: Sendable {
       }
     } catch {
       if case .source = audience { throw CarillonError(describing: error) }
-      let missing = max(0, (total ?? 0) - account.submitted)
-      account.submitted += missing
-      account.count(outcome, missing)
     }
     listener.flush()
     return account
@@ -42,11 +35,10 @@ struct ServedRest: Sendable {
       let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
       let signal = ReaderSignal()
       switch audience {
-      case .file(let path, let numbersRows, let selection):
+      case .file(let kept, let selection):
         let file: AudienceFile
         do {
-          file = try AudienceFile(
-            path: path, namesPath: false, from: mark, numbersRows: numbersRows, selection: selection)
+          file = try AudienceFile(kept, from: mark, selection: selection)
         } catch let error as AudienceError {
           throw error
         } catch {

@@ -5,6 +5,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     case cannotOpen(String)
     case cannotRead(String)
     case isFolder
+    /// The file has fewer bytes than when it was made, or opened.
+    case endsEarly(Int, of: Int)
     /// A line has more than ``AudienceReader/skippedByteLimit`` bytes.
     case endlessLine(UInt64)
     case format(AudienceFormatError)
@@ -25,6 +27,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     return switch problem {
     case .cannotOpen(let reason): "\(file) cannot be opened: \(reason)."
     case .cannotRead(let reason): "\(file) cannot be read any further: \(reason)."
+    case .endsEarly(let byteCount, let whole):
+      "\(file) ends after \(byteCount) of \(whole) bytes: the rest of it is lost."
     case .isFolder: "\(name) is a folder, not a token file."
     case .endlessLine(let line):
       "\(file) cannot be read any further: "

@@ -1,6 +1,22 @@
 internal import Glibc
 internal import Synchronization
 
+/// A token file that a service keeps. Errors call it "the audience".
+package struct KeptAudience: Hashable, Sendable {
+  package let path: String
+  /// What the file must have at least: with fewer bytes, it has lost some of its lines.
+  package let byteCount: Int
+  /// Numbers the rows behind the header from 1, however many lines they span: for a file that was
+  /// made of another one, whose lines they are.
+  package let numbersRows: Bool
+
+  package init(path: String, byteCount: Int, numbersRows: Bool) {
+    self.path = path
+    self.byteCount = byteCount
+    self.numbersRows = numbersRows
+  }
+}
+
 /// A token file on disk or standard input, read in blocks. ``AudienceReader`` interprets them.
 @safe package final class AudienceFile: AudienceSource, @unchecked Sendable {
   // Sync: one task at a time fills chunks from it. Other threads may read only the progress, which
@@ -17,6 +33,8 @@ internal import Synchronization
   package let header: AudienceHeader
   /// The size of the file; nil for a pipe or a terminal.
   package let byteCount: Int?
+  /// How many bytes it must have: those that it had when it was made, or opened.
+  private let wholeByteCount: Int
   /// How many bytes of it have gone into chunks, including the header. For the progress.
   package var consumedByteCount: Int { consumed.load(ordering: .relaxed) }
 
@@ -38,25 +56,42 @@ internal import Synchronization
   /// Opens the file and reads its beginning; waits for it in a pipe.
   ///
   /// - Parameters:
-  ///   - namesPath: Whether errors name the path; otherwise they call the file "the audience".
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
-  ///   - numbersRows: Numbers the rows behind the header from 1, however many lines they span: for
-  ///     a file that was made of another one, whose lines they are.
   ///   - readsHeaders: See ``AudienceReader``.
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.
   ///   - selection: Called once with the header; see ``AudienceReader``.
-  package init(
-    path: String, namesPath: Bool = true, from mark: AudienceMark? = nil, numbersRows: Bool = false,
-    readsHeaders: Bool = false,
-    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
+  package convenience init(
+    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
+    renderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
-    self.path = path
-    input = try AudienceInput(path: path, name: namesPath ? path : nil, blockByteCount: Self.blockByteCount)
+    try self.init(
+      KeptAudience(path: path, byteCount: 0, numbersRows: false), name: path, from: mark, readsHeaders: readsHeaders,
+      renderer: renderer, selection: selection)
+  }
+
+  /// Opens a file of a service in the same way.
+  package convenience init(
+    _ kept: KeptAudience, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
+    renderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
+    selection: (AudienceHeader) -> RowSelection? = { _ in nil }
+  ) throws {
+    try self.init(
+      kept, name: nil, from: mark, readsHeaders: readsHeaders, renderer: renderer, selection: selection)
+  }
+
+  private init(
+    _ kept: KeptAudience, name: String?, from mark: AudienceMark?, readsHeaders: Bool,
+    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer?,
+    selection: (AudienceHeader) -> RowSelection?
+  ) throws {
+    path = kept.path
+    input = try AudienceInput(path: kept.path, name: name, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
+    wholeByteCount = max(kept.byteCount, input.byteCount ?? 0)
     header = try Self.detectHeader(input)
-    firstLine = numbersRows && header.isCSV ? 1 : header.firstLine
+    firstLine = kept.numbersRows && header.isCSV ? 1 : header.firstLine
     let first = AudienceMark(offset: UInt64(header.byteCount), line: firstLine)
     if let mark, mark.offset > header.byteCount {
       try input.seek(to: mark.offset)
@@ -72,7 +107,7 @@ internal import Synchronization
     isSelected = rows != nil
     reader = AudienceReader(
       header, renderer: try makeRenderer(header), readsHeaders: readsHeaders, firstLine: self.mark.line,
-      numbersRows: numbersRows, selection: rows)
+      numbersRows: kept.numbersRows, selection: rows)
     consumed.store(Int(clamping: self.mark.offset), ordering: .relaxed)
   }
 
@@ -80,7 +115,8 @@ internal import Synchronization
   /// part of a chunk, or nothing yet. Blocks without an entry (blank lines, the rest of an overlong
   /// line) give `nothingFor(.zero)`.
   ///
-  /// - Throws: ``AudienceError``, also when the whole file had no entry, or a line has no end.
+  /// - Throws: ``AudienceError``, also when the whole file had no entry, a line has no end, or the
+  ///   file ends before it should.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     if let restart = reader.restart {
@@ -117,8 +153,19 @@ internal import Synchronization
     hasEntries = hasEntries || chunk.count > 0
     if chunk.count > 0 { return .entries }
     if !isFinished { return .nothingYet }
+    try demand(consumedByteCount)
     if !hasEntries, !isSelected { throw AudienceError(path: input.name, problem: .format(.empty)) }
     return .end
+  }
+
+  /// - Throws: ``AudienceError`` if lines of the file are lost.
+  package func demandWhole() throws(AudienceError) {
+    if let byteCount { try demand(byteCount) }
+  }
+
+  private func demand(_ byteCount: Int) throws(AudienceError) {
+    guard byteCount < wholeByteCount else { return }
+    throw AudienceError(path: input.name, problem: .endsEarly(byteCount, of: wholeByteCount))
   }
 
   /// The part that was never taken in. Reads the file for it, from any thread.

@@ -192,13 +192,7 @@ package struct CampaignRun: Sendable {
   }
 
   /// Records that the campaign has ended, after a run that ended early.
-  ///
-  /// - Parameter unreadCount: how many were never read. They count as cancelled.
-  package func giveUp(unread unreadCount: Int = 0) {
-    if unreadCount > 0 {
-      ledger.submitted(unreadCount)
-      ledger.settled(unreadCount, .cancelled)
-    }
+  package func giveUp() {
     guard let number = journalled?.number else { return }
     ledger.reportEnd()
     shared.journal?.end(number)

@@ -8,8 +8,8 @@ struct AudienceColumns: Sendable {
   /// Nil: nothing was uploaded, or the audience cannot be read, which its beginning will say.
   private let names: [String]?
 
-  init(_ upload: StoredUpload, path: String) {
-    names = upload.byteCount > 0 ? (try? AudienceFile(path: path, namesPath: false))?.header.columns : nil
+  init(_ upload: StoredUpload, _ audience: KeptAudience) {
+    names = upload.byteCount > 0 ? (try? AudienceFile(audience))?.header.columns : nil
   }
 
   /// - Throws: ``Problem`` with 409 if a change asks for a value that the audience does not have.

@@ -21,11 +21,16 @@ struct AudienceTotal: Sendable {
       return (try? await controller.store.audienceCount(app: record.app, filter: plan.filter, through: last))
         .map { Int64($0) }
     case .upload:
-      let header = try? AudienceFile(path: spool.audience(record.id), namesPath: false).header
-      guard let header, record.upload.isComplete else { return nil }
-      // Rows of NDJSON have the numbers of their lines. A file of CSV may begin with its header.
-      let isNumbered = AudienceUpload.numbersRows(record.upload)
-      return max(0, record.upload.lineCount - (isNumbered ? 0 : Int64(clamping: header.firstLine) - 1))
+      return record.upload.isComplete ? Self.uploaded(record, spool) : nil
     }
+  }
+
+  /// How many rows were uploaded, by their lines; nil if the header cannot be read.
+  static func uploaded(_ record: StoredCampaign, _ spool: CampaignSpool) -> Int64? {
+    let header: AudienceHeader
+    do { header = try AudienceFile(spool.audience(of: record)).header } catch { return nil }
+    // Rows of NDJSON have the numbers of their lines. A file of CSV may begin with its header.
+    let isNumbered = AudienceUpload.numbersRows(record.upload)
+    return max(0, record.upload.lineCount - (isNumbered ? 0 : Int64(clamping: header.firstLine) - 1))
   }
 }

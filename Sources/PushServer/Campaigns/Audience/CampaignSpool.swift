@@ -1,5 +1,6 @@
 internal import Foundation
 internal import HTTPTypes
+internal import PushEngine
 internal import PushStore
 
 /// The files of campaigns, in a folder beside the store: audiences that were uploaded, and the
@@ -11,6 +12,11 @@ struct CampaignSpool: Sendable {
 
   func folder(_ id: StoredUUID) -> String { "\(directory)/\(id.text)" }
   func audience(_ id: StoredUUID) -> String { "\(folder(id))/audience.csv" }
+  func audience(of record: StoredCampaign) -> KeptAudience {
+    KeptAudience(
+      path: audience(record.id), byteCount: Int(clamping: record.upload.byteCount),
+      numbersRows: AudienceUpload.numbersRows(record.upload))
+  }
   func list(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/outcomes-\(part).csv" }
   /// The keys of the devices that a part is for.
   func keys(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/devices-\(part)" }

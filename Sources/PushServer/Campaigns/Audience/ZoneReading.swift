@@ -10,9 +10,8 @@ final class ZoneReading {
   private static let zoneByteLimit = 4096
   private static let names = ["timezone", "time-zone", "time_zone"]
 
-  /// - Parameter numbersRows: see ``AudienceFile``.
-  init(path: String, numbersRows: Bool) throws {
-    file = try AudienceFile(path: path, namesPath: false, numbersRows: numbersRows) { header in
+  init(_ audience: KeptAudience) throws {
+    file = try AudienceFile(audience) { header in
       guard let column = Self.column(of: header) else { return nil }
       // The text of the column, as a payload of its own.
       return try PayloadTemplate(parsing: Array("\"{{\(column)}}\"".utf8)).renderer(

@@ -141,8 +141,7 @@ struct CampaignDivision: Sendable {
   /// The rows of an upload stay where they are: a part says which time zones it has.
   private func rows(_ record: StoredCampaign, _ places: inout LocalSendPlan, _ leftOut: SpoolFile) throws -> Parts {
     var parts = Parts()
-    let reading = try ZoneReading(
-      path: spool.audience(record.id), numbersRows: AudienceUpload.numbersRows(record.upload))
+    let reading = try ZoneReading(spool.audience(of: record))
     let missing = places.place(nil)
     /// Of zones that rows of valid tokens name.
     var known: [String: LocalSendPlan.Place] = [:]
@@ -185,7 +184,7 @@ struct CampaignDivision: Sendable {
     _ leftOut: SpoolFile
   ) throws {
     let file = try AudienceFile(
-      path: spool.audience(record.id), namesPath: false, numbersRows: AudienceUpload.numbersRows(record.upload),
+      spool.audience(of: record),
       selection: { CampaignParts.selection(in: $0, zones, isRest: isRest, hasMalformed: false) })
     let chunk = AudienceChunk(payloadCapacity: 0)
     while true {

@@ -240,19 +240,25 @@ struct CampaignDriver: Sendable {
     try parts.spool.make(record.id)
     for part in all where part.endedAt == nil && !busy.contains(part.number) {
       let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
-      let total = parts.total(part, of: record, plan)
       if deployment.servedRemainders.contains(where: { $0.name == served.name }) {
         // What it has in flight is its app's, which may come back.
         guard let app = try? deployment.app(record.app) else { return .wait }
-        if try await app.abandon(served, total: total, events) { try parts.recorder.close(served.name) }
+        if try await app.abandon(served, events) { try parts.recorder.close(served.name) }
         continue
       }
       guard !live.isLost(part: part.number) else { return .leave }
       let isUnknown = part.begunAt != nil
       try await end(
-        part, record, try await deployment.settleUnsent(served, isUnknown: isUnknown, total: total, events))
+        part, record, try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
     }
     guard !live.isBusy else { return .wait }
+    let progress = try await store.progress(of: record.id)
+    // A part that was busy above may have come to nothing meanwhile.
+    guard progress.allSatisfy({ $0.endedAt != nil }) else { return .again }
+    if plan.source == .upload {
+      let lost = LostRows(spool: parts.spool, record: record)
+      if let part = await lost.part(besides: progress) { try await store.add([part], of: record.id) }
+    }
     try await controller.change(live.id, { _ in .settled }) { $0.endedAt = .now }
     return .leave
   }
@@ -302,8 +308,7 @@ struct CampaignDriver: Sendable {
       account = try await campaign.account()
     } catch {
       guard error.code == .audience else { throw error }
-      let unreadCount = parts.total(part, of: record, plan).map { $0 - campaign.accountSoFar.submitted }
-      campaign.giveUp(unread: max(0, unreadCount ?? 0))
+      campaign.giveUp()
       try await end(part, record, campaign.accountSoFar)
       throw error
     }

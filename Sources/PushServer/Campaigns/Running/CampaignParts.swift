@@ -11,38 +11,21 @@ struct CampaignParts: Sendable {
   let live: LiveCampaign
 
   func served(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> ServedCampaign {
+    let audience =
+      switch plan.source {
+      case .upload: rows(part, of: record)
+      case .devices: devices(part, of: record, plan)
+      }
     var served = ServedCampaign(
-      name: record.id.name(part: part.number), notification: plan.notification, audience: .file(""),
+      name: record.id.name(part: part.number), notification: plan.notification, audience: audience,
       list: spool.list(record.id, part: part.number))
-    switch plan.source {
-    case .upload: served.audience = rows(part, of: record)
-    case .devices: served.audience = devices(part, of: record, plan)
-    }
     served.variants = plan.variants
     served.pace = plan.rateLimit.map { live.pace(perSecond: Double($0)) }
     return served
   }
 
   private func rows(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedCampaign.Audience {
-    .file(
-      spool.audience(record.id), numbersRows: AudienceUpload.numbersRows(record.upload),
-      selection: Self.selection(part))
-  }
-
-  /// How many rows a part has that is all of its campaign, by the count of the upload. Nil: not
-  /// known.
-  func total(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> Int? {
-    guard plan.source == .upload, part.content.isEmpty, record.upload.lineCount > 0 else { return nil }
-    let lineCount = Int(clamping: record.upload.lineCount)
-    guard !AudienceUpload.numbersRows(record.upload) else { return lineCount }
-    do {
-      let header = try AudienceFile(path: spool.audience(record.id), namesPath: false).header
-      return lineCount - (header.isCSV ? 1 : 0)
-    } catch let error as AudienceError where error.problem == .format(.empty) {
-      return 0
-    } catch {
-      return lineCount
-    }
+    .file(spool.audience(of: record), selection: Self.selection(part))
   }
 
   /// Which rows of an upload belong to the part.

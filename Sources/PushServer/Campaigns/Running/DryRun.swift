@@ -39,7 +39,7 @@ struct DryRun: Sendable {
   ) async throws -> CampaignAccount {
     var account = CampaignAccount()
     let reading = try AudienceCount(
-      path: parts.spool.audience(record.id), payload: plan.notification.json, variants: plan.variants,
+      parts.spool.audience(of: record), payload: plan.notification.json, variants: plan.variants,
       selection: CampaignParts.selection(part))
     while let part = try reading.next() {
       account.submitted += part.readyCount + part.rejected.values.reduce(0, +)
@@ -61,11 +61,12 @@ private final class AudienceCount {
   private static let byteLimit = 5 << 10
 
   init(
-    path: String, payload: [UInt8], variants: [String: [UInt8]], selection: (AudienceHeader) -> RowSelection?
+    _ audience: KeptAudience, payload: [UInt8], variants: [String: [UInt8]],
+    selection: (AudienceHeader) -> RowSelection?
   ) throws {
     do {
       file = try AudienceFile(
-        path: path, namesPath: false, readsHeaders: true,
+        audience, readsHeaders: true,
         renderer: { header in
           func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
             try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: Self.byteLimit)

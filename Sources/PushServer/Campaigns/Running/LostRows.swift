@@ -1,0 +1,56 @@
+internal import Carillon
+internal import PushEngine
+internal import PushStore
+
+/// Rows of an upload whose file has lost them, or cannot be read to its end. Of them, only the
+/// number is known.
+struct LostRows: Sendable {
+  let spool: CampaignSpool
+  let record: StoredCampaign
+
+  /// A part of their own, which has ended.
+  ///
+  /// - Parameter parts: all that the campaign has. They have ended.
+  /// - Returns: nil if none are lost.
+  func part(besides parts: [CampaignPartProgress]) async -> StoredCampaignPart? {
+    let accounts = parts.map { part in
+      (part, part.account.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount())
+    }
+    // Blank lines are nobody, so this alone does not prove that rows are lost.
+    let count =
+      Int(clamping: record.audienceCount ?? AudienceTotal.uploaded(record, spool) ?? record.upload.lineCount)
+      - accounts.reduce(0) { $0 + $1.1.submitted }
+    guard count > 0, await !isReadable() else { return nil }
+    var content = CampaignDivision.Content()
+    content.isLeftOut = true
+    let now = StoreInstant.now
+    var part = StoredCampaignPart(
+      number: (parts.map(\.number).max() ?? -1) + 1, dueAt: now, content: content.bytes)
+    var account = CampaignAccount()
+    account.submitted = count
+    // The journal may have sent what it no longer knows.
+    let isUnknown = accounts.contains { part, account in
+      part.begunAt != nil && (account.unknown > 0 || account.submitted == 0)
+    }
+    if isUnknown { account.unknown = count } else { account.cancelled = count }
+    part.account = AccountJSON.bytes(of: account)
+    part.endedAt = now
+    return part
+  }
+
+  private func isReadable() async -> Bool {
+    do {
+      let file = try AudienceFile(spool.audience(of: record))
+      let chunk = AudienceChunk(payloadCapacity: 0)
+      while true {
+        if case .end = try file.fill(chunk) { return true }
+        await Task.yield()
+      }
+    } catch let error as AudienceError {
+      // Without a row, none is lost.
+      return error.problem == .format(.empty)
+    } catch {
+      return false
+    }
+  }
+}
