@@ -124,6 +124,7 @@ struct SimulateCommand: AsyncParsableCommand {
     configuration.rules = rules
     configuration.recordPath = record
     configuration.sendsTickets = sessionTickets
+    configuration.lacksDescriptors = { StandardStream.error.writeLine("carillon: \($0).") }
     // Signals are caught before the simulator listens, so that an early one leaves no certificates
     // behind.
     let (watch, signals) = SignalWatch.arrivals()

@@ -79,8 +79,9 @@ struct BridgeSite {
     """
   }
 
-  func start() async throws -> Service {
-    let (service, process) = try await started()
+  /// - Parameter preparation: as ``ChildProcess`` has it.
+  func start(preparation: String = "exec") async throws -> Service {
+    let (service, process) = try await started(preparation)
     return try #require(service, "it does not serve: \(process.errors)")
   }
 
@@ -95,8 +96,9 @@ struct BridgeSite {
     return try await start()
   }
 
-  private func started() async throws -> (service: Service?, process: ChildProcess) {
-    let process = try ChildProcess(["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url)
+  private func started(_ preparation: String = "exec") async throws -> (service: Service?, process: ChildProcess) {
+    let process = try ChildProcess(
+      ["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url, preparation: preparation)
     guard let line = await process.line(0) else { return (nil, process) }
     struct Ready: Decodable {
       let api: Int

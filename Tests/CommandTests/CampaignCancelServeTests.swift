@@ -84,6 +84,25 @@ struct CampaignCancelServeTests {
     Self.compare(told, with: try await running.end().compactMap(\.token))
   }
 
+  @Test("a service that ends meanwhile leaves the rest of a cancelled campaign to the next one")
+  func ending() async throws {
+    var running = try await RunningServe.withCampaigns()
+    var site = running.campaigns
+    let tokens = (0..<100_000).map { HTTP2Site.token($0) }
+    let path = try await site.make(#","rateLimit":200"#)
+    _ = try await site.upload(path, tokens)
+    try await site.act(path, "start")
+    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 100 }
+    try await site.act(path, "cancel")
+    var ended = Date.distantFuture
+    try await running.restart(after: SIGTERM) { ended = .now }
+    site = running.campaigns
+    let text = try #require(try await site.ended(path).endedAt)
+    #expect(try Date(text, strategy: Date.ISO8601FormatStyle(includingFractionalSeconds: true)) > ended)
+    try await Self.check(site, path, "cancelled", count: tokens.count)
+    Self.compare([try await Self.told(site, path, of: tokens)], with: try await running.end().compactMap(\.token))
+  }
+
   @Test("of stored devices, all who were not reached are listed as cancelled, by their tokens")
   func devices() async throws {
     let tokens = (0..<3_000).map { HTTP2Site.token($0) }

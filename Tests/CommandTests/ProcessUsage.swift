@@ -19,6 +19,13 @@ struct ProcessUsage {
     return .milliseconds(10 * (try #require(Int(fields[11])) + #require(Int(fields[12]))))
   }
 
+  /// How much of one core it uses, over some time.
+  func share(of duration: Duration) async throws -> Double {
+    let (began, used) = (ContinuousClock.now, try processorTime())
+    try await Task.sleep(for: duration)
+    return (try processorTime() - used) / (ContinuousClock.now - began)
+  }
+
   /// Resident memory.
   func megabytes() throws -> Int { try megabytes("VmRSS:") }
   /// The most that it has had.

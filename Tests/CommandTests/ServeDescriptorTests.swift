@@ -51,6 +51,51 @@ struct ServeDescriptorTests {
     #expect(try await running.serve.site.taken(running.upstream).count == 1)
   }
 
+  @Test("clients of the bridge that take all descriptors do not make it spin, and are accepted when there are some")
+  func bridge() async throws {
+    let site = try BridgeSite()
+    let upstream = try await site.site.simulate()
+    try site.configure(upstream)
+    let service = try await site.start(preparation: "ulimit -n \(Self.limit) && exec")
+    let usage = ProcessUsage(process: service.process)
+    var clients = try (0..<2 * Self.limit).map { _ in try RawConnection(port: service.bridge) }
+    try await waitUntil("it lacks descriptors") { service.process.errors.contains(Self.message) }
+    let share = try await usage.share(of: .seconds(3))
+    #expect(share < 0.6, "\(share) of a core")
+    clients.removeAll()
+    let key = try await site.serve.key(["--scope", "admin"])
+    let client = try site.client(service.bridge, count: 10, badEvery: 0)
+    #expect(await client.ending().status == 0)
+    try await waitUntil("its frames are accepted") {
+      try await site.counts(service, key: key).forwarded == 10
+    }
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+    #expect(ending.errors.split(separator: "\n").count { $0.contains(Self.message) } == 1, "\(ending.errors)")
+    #expect(try await site.site.taken(upstream).count == 10)
+  }
+
+  @Test("clients of the simulator that take all descriptors do not make it spin")
+  func simulator() async throws {
+    let site = try HTTP2Site()
+    let simulator = try ChildProcess(
+      ["simulate", "--gateway-port", "0", "--feedback-port", "0", "--json"] + site.certificates.server,
+      directory: site.place.url, preparation: "ulimit -n 60 && exec")
+    let line = try #require(await simulator.line(0), "\(simulator.errors)")
+    let match = try #require(line.firstMatch(of: /"gateway":(\d+)/))
+    let port = try #require(Int(match.1))
+    let clients = try (0..<120).map { _ in try RawConnection(port: port) }
+    try await waitUntil("it says so") { simulator.errors.contains("no connection can be accepted") }
+    let share = try await ProcessUsage(process: simulator).share(of: .seconds(3))
+    #expect(share < 0.6, "\(share) of a core")
+    withExtendedLifetime(clients) {}
+    simulator.send(SIGTERM)
+    let ending = await simulator.ending()
+    #expect(ending.status == 0, "\(ending)")
+    #expect(ending.errors.split(separator: "\n").count { $0.contains("can be accepted") } == 1, "\(ending.errors)")
+  }
+
   @Test("without a descriptor for a connection, the name of the gateway is not to blame")
   func blame() async throws {
     let serve = try ServeSite()

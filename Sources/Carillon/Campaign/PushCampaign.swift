@@ -67,6 +67,7 @@ public final class PushCampaign: Sendable {
     } catch {
       note(.audience(error))
     }
+    if run.hasLeftRest { ending.withLock { $0 = .cutShort } }
     if run.ledger.isCancelled, let reason = runtime.app.failure { note(.appStopped(reason)) }
     ended.open()
     if let number { runtime.runs.remove(number) }
@@ -85,7 +86,7 @@ public final class PushCampaign: Sendable {
   /// The deployment or its app ends: with a journal, the campaign can be resumed.
   private func cutShort() {
     note(.cutShort)
-    run.cancel()
+    run.leave()
   }
 
   /// Stops reading recipients until ``resume()``.

@@ -16,11 +16,13 @@ struct ServedRest: Sendable {
 
   /// Reports everybody to the listener who can be read.
   ///
-  /// - Throws: if another source than a file cannot be read at present.
+  /// - Throws: ``CarillonError``: ``CarillonError/Code-swift.struct/cancelled`` if the task was
+  ///   cancelled, or that another source than a file cannot be read at present.
   func settled(_ outcome: Outcome, _ listener: any OutcomeListener) async throws(CarillonError) -> Account {
     var account = Account()
+    var isWhole = true
     do throws(AudienceError) {
-      try await read { line, token, outcome in
+      isWhole = try await read { line, token, outcome in
         listener.notAccepted(line: line, token: token, outcome: outcome)
         account.submitted += 1
         account.count(outcome, 1)
@@ -28,10 +30,11 @@ struct ServedRest: Sendable {
     } catch {
       if case .source = audience { throw CarillonError(describing: error) }
     }
+    guard isWhole else { throw CarillonError(.cancelled, "The rest of the audience was not settled.") }
     listener.flush()
     return account
 
-    func read(_ settle: (UInt64, String, Outcome) -> Void) async throws(AudienceError) {
+    func read(_ settle: (UInt64, String, Outcome) -> Void) async throws(AudienceError) -> Bool {
       let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
       let signal = ReaderSignal()
       switch audience {
@@ -44,21 +47,28 @@ struct ServedRest: Sendable {
         } catch {
           throw AudienceError(path: nil, problem: .cannotRead("\(error)"))
         }
-        try await file.settleRest(chunk, behind: line, signal: signal, as: outcome, settle)
+        return try await file.settleRest(
+          chunk, behind: line, signal: signal, as: outcome, while: { !Task.isCancelled }, settle)
       case .source(let make):
         let (source, feed) = make(line)
         source.attach(signal)
-        let result = await withTaskGroup(of: Void.self) { tasks -> Result<Void, AudienceError> in
+        let result = await withTaskGroup(of: Void.self) { tasks -> Result<Bool, AudienceError> in
           tasks.addTask { await feed?() }
           defer { tasks.cancelAll() }
-          do throws(AudienceError) {
-            return .success(
-              try await source.settleRest(chunk, behind: line, signal: signal, as: outcome, settle))
-          } catch {
-            return .failure(error)
+          return await withTaskCancellationHandler {
+            do throws(AudienceError) {
+              return .success(
+                try await source.settleRest(
+                  chunk, behind: line, signal: signal, as: outcome, while: { !Task.isCancelled }, settle))
+            } catch {
+              return .failure(error)
+            }
+          } onCancel: {
+            // The feed ends without a word.
+            signal.set()
           }
         }
-        try result.get()
+        return try result.get()
       }
     }
   }

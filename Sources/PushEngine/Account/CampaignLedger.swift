@@ -15,7 +15,7 @@ package final class CampaignLedger: Sendable {
   }
 
   private let state = Mutex(State())
-  private enum Stop: UInt8, AtomicRepresentable { case none, resumable, final }
+  private enum Stop: UInt8, AtomicRepresentable { case none, resumable, final, leaving }
   /// The first stop counts, so that a notification is never listed by one and counted by another.
   private let stop = Atomic<Stop>(.none)
   let frames: CampaignFrames
@@ -48,10 +48,17 @@ package final class CampaignLedger: Sendable {
   package var isCancelled: Bool { stop.load(ordering: .acquiring) != .none }
 
   /// It was cancelled for good: the journal keeps nothing of it to be resumed.
-  var isAbandoned: Bool { stop.load(ordering: .acquiring) == .final }
+  var isAbandoned: Bool { [.final, .leaving].contains(stop.load(ordering: .acquiring)) }
+  /// What of its audience is not settled yet is left to the process that continues.
+  var leavesRest: Bool { stop.load(ordering: .acquiring) == .leaving }
 
   func abandon() { stop(.final) }
   func cancel() { stop(.resumable) }
+
+  func leaveRest() {
+    _ = stop.compareExchange(expected: .final, desired: .leaving, ordering: .acquiringAndReleasing)
+    readerSignal.set()
+  }
 
   private func stop(_ stop: Stop) {
     _ = self.stop.compareExchange(expected: .none, desired: stop, ordering: .acquiringAndReleasing)

@@ -7,13 +7,15 @@ extension AudienceSource {
   ///   - line: Entries up to this line are settled already; 0: none.
   ///   - signal: The one that the source was attached to.
   ///   - outcome: Of those that could have been sent. The others get their own.
+  ///   - goesOn: Asked before each chunk.
+  /// - Returns: whether it has reached the end.
   package func settleRest(
     _ chunk: AudienceChunk, behind line: UInt64, signal: ReaderSignal, as outcome: Outcome,
-    _ settle: (_ line: UInt64, _ token: String, _ outcome: Outcome) -> Void
-  ) async throws(AudienceError) {
-    while true {
+    while goesOn: () -> Bool, _ settle: (_ line: UInt64, _ token: String, _ outcome: Outcome) -> Void
+  ) async throws(AudienceError) -> Bool {
+    while goesOn() {
       switch try fillUnpaced(chunk) {
-      case .end: return
+      case .end: return true
       case .nothingYet, .nothingFor: break
       case .waiting: await signal.wait()
       case .entries:
@@ -25,5 +27,6 @@ extension AudienceSource {
       // A large audience leaves the thread to others between chunks.
       await Task.yield()
     }
+    return false
   }
 }

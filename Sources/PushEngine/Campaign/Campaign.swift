@@ -169,12 +169,16 @@ package struct CampaignRun: Sendable {
     shared.close(ledger)
     await ledger.finished()
     shared.campaigns.forget(ledger)
-    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned {
+    if let number = journalled?.number, problem == nil, !ledger.isCancelled || ledger.isAbandoned, !hasLeftRest {
       ledger.reportEnd()
       shared.journal?.end(number)
     }
     if let problem { throw problem }
   }
+
+  /// It was cancelled for good, and ended before the rest of its audience was settled: with a
+  /// journal, the next process continues that.
+  package var hasLeftRest: Bool { settlesRest && ledger.leavesRest && ledger.unread != nil }
 
   /// Where in its audience the campaign continues; nil: at the beginning.
   package var mark: AudienceMark? { journalled.flatMap { $0.readLine == 0 ? nil : $0.mark } }
@@ -189,6 +193,13 @@ package struct CampaignRun: Sendable {
   package func abandon() {
     ledger.abandon()
     shared.wasCancelled()
+  }
+
+  /// The process ends, or the app is removed: as ``cancel()``. What an ``abandon()`` before it has
+  /// still to settle is left.
+  package func leave() {
+    cancel()
+    ledger.leaveRest()
   }
 
   /// Records that the campaign has ended, after a run that ended early.

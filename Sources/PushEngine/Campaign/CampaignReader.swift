@@ -133,7 +133,7 @@ struct CampaignReader {
   mutating func audienceEnded() { unread = nil }
 
   /// The campaign was cancelled for good: what was not taken in is settled. The journal keeps its
-  /// position: a process that continues after a crash settles the same rest.
+  /// position: a process that continues, because this one crashes or ends, settles the same rest.
   mutating func settleRest(of audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
     guard unread != nil else { return }
     shared.readerWaits()
@@ -142,10 +142,11 @@ struct CampaignReader {
     for index in min(nextIndex, chunk.count)..<chunk.count where chunk[index].kind == .ready {
       ledger.settledAtIntake(line: chunk[index].line, token: chunk.text(of: chunk[index]), .cancelled)
     }
-    try await audience.settleRest(
-      chunk, behind: progress?.lastLine ?? 0, signal: ledger.readerSignal, as: .cancelled, ledger.settledAtIntake)
+    let isWhole = try await audience.settleRest(
+      chunk, behind: progress?.lastLine ?? 0, signal: ledger.readerSignal, as: .cancelled,
+      while: { !ledger.leavesRest }, ledger.settledAtIntake)
     if ledger.journalNumber != nil { ledger.flushReports() }
-    unread = nil
+    if isWhole { unread = nil }
   }
 
   /// Everything of the chunk before `end` was taken in.

@@ -42,6 +42,9 @@ package final class GatewaySimulator: Sendable {
     /// Maximum connections of each port. Further ones are closed at once. Each port has its own
     /// limit.
     package var connectionLimit = 4096
+    /// Called with a sentence when no connection can be accepted, because file descriptors are
+    /// lacking; once for each such time.
+    package var lacksDescriptors: @Sendable (String) -> Void = { _ in }
 
     package init(identity: Identity) {
       self.identity = identity
@@ -115,6 +118,9 @@ package final class GatewaySimulator: Sendable {
     let contexts = try Contexts(
       configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)
 
+    let reserve = DescriptorReserve(count: 1) { [lacks = configuration.lacksDescriptors] error in
+      lacks("no connection can be accepted: \(error); raise the limit of open files, or open fewer connections")
+    }
     let loops = LoopGroup(threads: max(1, configuration.threads))
     var open: [TLSListener] = []
     var registries: [ConnectionRegistry] = []
@@ -124,7 +130,7 @@ package final class GatewaySimulator: Sendable {
     ) async throws(SimulatorError) -> TLSListener {
       let registry = ConnectionRegistry(limit: configuration.connectionLimit)
       registries.append(registry)
-      let listener = try await Self.listen(configuration, gateway, port, context, loops, registry) {
+      let listener = try await Self.listen(configuration, gateway, port, context, loops, registry, reserve) {
         handler($0, registry)
       }
       open.append(listener)
@@ -171,10 +177,11 @@ package final class GatewaySimulator: Sendable {
 
   private static func listen(
     _ configuration: Configuration, _ gateway: SimulatedGateway, _ port: Int, _ context: TLSContext,
-    _ loops: LoopGroup, _ registry: ConnectionRegistry,
+    _ loops: LoopGroup, _ registry: ConnectionRegistry, _ reserve: DescriptorReserve,
     handler: @escaping @Sendable (TLSHandler) -> any ChannelHandler
   ) async throws(SimulatorError) -> TLSListener {
     var options = TLSListener.Options()
+    options.reserve = reserve
     // The client's last message of the handshake arrives two and a half round trips after the
     // accept. Rules that are set later leave the handshake as much time.
     options.handshakeTimeout =

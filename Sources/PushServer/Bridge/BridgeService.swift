@@ -8,6 +8,8 @@ internal import ServiceLifecycle
 /// Listens for the bridge's clients while the service runs.
 struct BridgeService: Service {
   let bridge: Bridge
+  /// The one of all listeners.
+  let reserve: DescriptorReserve
   /// Ends when the notifications of earlier processes are recovered.
   let isReady: AsyncStream<Void>
   /// How long connections may take to end.
@@ -29,10 +31,13 @@ struct BridgeService: Service {
     let channels = OpenChannels()
     var listeners: [TLSListener] = []
     do {
-      let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels) { BridgeHandler($0, $1) }
+      let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels, reserve) {
+        BridgeHandler($0, $1)
+      }
       listeners.append(gateway)
       if let listen = bridge.configuration.feedback {
-        listeners.append(try await bridge.bind(listen, loops, channels) { bridge, _ in BridgeFeedbackHandler(bridge) })
+        listeners.append(
+          try await bridge.bind(listen, loops, channels, reserve) { bridge, _ in BridgeFeedbackHandler(bridge) })
       }
     } catch {
       for listener in listeners { await listener.close() }
@@ -58,11 +63,12 @@ struct BridgeService: Service {
 
 extension Bridge {
   fileprivate func bind(
-    _ listen: Listen, _ loops: LoopGroup, _ channels: OpenChannels,
+    _ listen: Listen, _ loops: LoopGroup, _ channels: OpenChannels, _ reserve: DescriptorReserve,
     handler: @escaping @Sendable (Bridge, TLSHandler) -> any ChannelHandler
   ) async throws(CarillonError) -> TLSListener {
     var options = TLSListener.Options()
     options.handshakeTimeout += HandshakeLimit.longestWait
+    options.reserve = reserve
     do {
       return try await TLSListener.bind(
         host: listen.host, port: listen.port, group: loops,

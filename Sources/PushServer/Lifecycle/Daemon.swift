@@ -261,8 +261,9 @@ package final class Daemon: Sendable {
     ]
     if let bridge {
       services.append(
-        BridgeService(bridge: bridge, isReady: opening, drain: configuration.shutdown.drain) {
-          [self] gateway, feedback in
+        BridgeService(
+          bridge: bridge, reserve: reserve, isReady: opening, drain: configuration.shutdown.drain
+        ) { [self] gateway, feedback in
           listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
         })
     }

@@ -10,7 +10,7 @@ package final class TLSListener: Sendable {
     /// As in ``SocketDialer/Options``, but by default 256 KiB and 1 MiB.
     package var writeLowWaterMark = 256 * 1024
     package var writeHighWaterMark = 1024 * 1024
-    /// What the listeners of the process share when no file descriptor is free.
+    /// What the listeners of the process share when no file descriptor is free; nil: it has its own.
     package var reserve: DescriptorReserve?
 
     package init() {}
@@ -48,12 +48,13 @@ package final class TLSListener: Sendable {
     host: String, port: Int, group: LoopGroup, contexts: @escaping @Sendable () throws -> TLSContext,
     options: Options = Options(), configure: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
   ) async throws -> TLSListener {
+    let reserve = options.reserve ?? DescriptorReserve(count: 1) { _ in }
     let bootstrap = ServerBootstrap(group: group.eventLoopGroup)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
       .serverChannelInitializer { server in
         server.eventLoop.makeCompletedFuture {
-          if let reserve = options.reserve { try server.pipeline.syncOperations.addHandler(reserve.handler()) }
+          try server.pipeline.syncOperations.addHandler(reserve.handler())
         }
       }
       .childChannelOption(.allowRemoteHalfClosure, value: true)

@@ -257,7 +257,7 @@ struct CampaignDriver: Sendable {
     guard progress.allSatisfy({ $0.endedAt != nil }) else { return .again }
     if plan.source == .upload {
       let lost = LostRows(spool: parts.spool, record: record)
-      if let part = await lost.part(besides: progress) { try await store.add([part], of: record.id) }
+      if let part = try await lost.part(besides: progress) { try await store.add([part], of: record.id) }
     }
     try await controller.change(live.id, { _ in .settled }) { $0.endedAt = .now }
     return .leave

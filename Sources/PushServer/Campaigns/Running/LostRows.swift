@@ -12,7 +12,8 @@ struct LostRows: Sendable {
   ///
   /// - Parameter parts: all that the campaign has. They have ended.
   /// - Returns: nil if none are lost.
-  func part(besides parts: [CampaignPartProgress]) async -> StoredCampaignPart? {
+  /// - Throws: if the task is cancelled.
+  func part(besides parts: [CampaignPartProgress]) async throws -> StoredCampaignPart? {
     let accounts = parts.map { part in
       (part, part.account.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount())
     }
@@ -20,7 +21,7 @@ struct LostRows: Sendable {
     let count =
       Int(clamping: record.audienceCount ?? AudienceTotal.uploaded(record, spool) ?? record.upload.lineCount)
       - accounts.reduce(0) { $0 + $1.1.submitted }
-    guard count > 0, await !isReadable() else { return nil }
+    guard count > 0, try await !isReadable() else { return nil }
     var content = CampaignDivision.Content()
     content.isLeftOut = true
     let now = StoreInstant.now
@@ -38,14 +39,18 @@ struct LostRows: Sendable {
     return part
   }
 
-  private func isReadable() async -> Bool {
+  private func isReadable() async throws -> Bool {
+    try Task.checkCancellation()
     do {
       let file = try AudienceFile(spool.audience(of: record))
       let chunk = AudienceChunk(payloadCapacity: 0)
       while true {
         if case .end = try file.fill(chunk) { return true }
+        try Task.checkCancellation()
         await Task.yield()
       }
+    } catch let error as CancellationError {
+      throw error
     } catch let error as AudienceError {
       // Without a row, none is lost.
       return error.problem == .format(.empty)
