@@ -203,4 +203,45 @@ struct ServeDiskTests {
     #expect((200..<300).contains(again.status), "\(again.text)")
     try await end(serve, service, upstream, acknowledged.map(\.token))
   }
+
+  @Test("a campaign shows what it has sent while the disk is full, and goes on when there is room")
+  func campaign() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, apps: ["news"])
+    let key = try await serve.key(["--scope", "campaigns", "--scope", "read", "--scope", "devices"])
+    let service = try await serve.start(preparation: "ulimit -S -f unlimited && exec")
+    func limitFiles(_ value: String) async throws {
+      let set = try await ChildProcess.run(
+        ["--pid", "\(service.process.identifier)", "--fsize=\(value):"], program: "prlimit")
+      #expect(set.status == 0, "\(set)")
+    }
+    let site = CampaignSite(service, key: key)
+    let tokens = (0..<1_000).map { HTTP2Site.token($0) }
+    let lines = tokens.map { #"{"token":"\#($0)"}"# }.joined(separator: "\n")
+    let imported = try await site.call(
+      "POST", "/devices:import", lines, headers: ["Content-Type": "application/x-ndjson"])
+    #expect(imported.status == 200, "\(imported.text)")
+    let path = try await site.make(#","rateLimit":100,"audience":{"source":"devices"}"#)
+    try await site.act(path, "start")
+    try await waitUntil("it sends, and its audience is counted") {
+      let progress = try await site.campaign(path).progress
+      return progress.accepted >= 100 && progress.total != nil
+    }
+    try await limitFiles("0")
+    try await waitUntil("it is not ready") { try await serve.request(service.admin, "/readyz").status == 503 }
+    for _ in 0..<20 {
+      let progress = try await site.campaign(path).progress
+      #expect(progress.accepted >= 100)
+      #expect(progress.total == tokens.count)
+      #expect(try await site.account(path).accepted.confirmed + site.account(path).accepted.quiet >= 100)
+      try await Task.sleep(for: .milliseconds(50))
+    }
+    try await limitFiles("unlimited")
+    #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.submitted == tokens.count)
+    #expect(account.sum == tokens.count)
+    try await end(serve, service, upstream, tokens)
+  }
 }

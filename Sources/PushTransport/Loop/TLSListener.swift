@@ -10,7 +10,7 @@ package final class TLSListener: Sendable {
     /// As in ``SocketDialer/Options``, but by default 256 KiB and 1 MiB.
     package var writeLowWaterMark = 256 * 1024
     package var writeHighWaterMark = 1024 * 1024
-    /// What the listeners of the process share when no file descriptor is free; nil: it has its own.
+    /// What the listeners of the process share when no file descriptor is free; nil: its own.
     package var reserve: DescriptorReserve?
 
     package init() {}
