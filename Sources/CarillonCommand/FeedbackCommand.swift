@@ -79,13 +79,13 @@ struct FeedbackCommand: AsyncParsableCommand {
       return (endpoint, files, identity.trust)
     }
     let configuration = try failing { try DeploymentConfiguration.read(file: config) }
-    let settings = try failing(flag: "--app") { try configuration.app(app, file: config) }
-    guard settings.transport == .binary, let files = settings.credential.certificateFiles else {
+    let found = try failing(flag: "--app") { try configuration.app(app, file: config) }
+    guard !found.transport.isHTTP2, let files = found.credential.settings.certificateFiles else {
       throw CommandFailure.usage(
-        "The app \(settings.id) uses HTTP/2, which has no feedback service: its answers say which devices are gone, "
+        "The app \(found.id) uses HTTP/2, which has no feedback service: its answers say which devices are gone, "
           + "and carillon send --gone FILE lists them")
     }
-    return (service.flatMap(Endpoint.init) ?? settings.feedbackOrDefault, files, settings.trust)
+    return (service.flatMap(Endpoint.init) ?? found.feedbackOrDefault, files, found.trustedAuthorities)
   }
 }
 

@@ -232,13 +232,14 @@ struct SendCommand: AsyncParsableCommand {
     guard let credential, let payload = content.payload else {
       throw CommandFailure.usage("The credential or the payload is missing: --certificate FILE, --payload FILE")
     }
-    var settings = AppSettings(id: content.app ?? "app", credential: credential)
-    try gateway.apply(to: &settings)
-    try binary.apply(to: &settings)
-    if let topic = content.topic { settings.topic = topic }
-    settings.trust = identity.trust
+    var app = AppConfiguration(
+      id: content.app ?? "app", topic: content.topic, transport: .binary(),
+      credential: AppConfiguration.Credential(credential))
+    try gateway.apply(to: &app)
+    try binary.apply(to: &app)
+    app.trustedAuthorities = identity.trust
     return SendPlan(
-      apps: [settings], entries: [try entry(settings.id, payload, content.tokens)], isNamedByTopic: content.app == nil)
+      apps: [app], entries: [try entry(app.id, payload, content.tokens)], isNamedByTopic: content.app == nil)
   }
 
   private func planOfConfiguration() throws -> SendPlan {
@@ -248,9 +249,9 @@ struct SendCommand: AsyncParsableCommand {
     if let campaign = content.campaign {
       return try SendPlan.read(campaign: campaign, configuration: configuration, journal: journal)
     }
-    let settings = try failing(flag: "--app") { try configuration.app(content.app, file: config) }
+    let app = try failing(flag: "--app") { try configuration.app(content.app, file: config) }
     return SendPlan(
-      apps: [settings], entries: [try entry(settings.id, content.payload ?? "", content.tokens)], journal: journal)
+      apps: [app], entries: [try entry(app.id, content.payload ?? "", content.tokens)], journal: journal)
   }
 
   private func entry(_ app: String, _ payload: String, _ tokens: String?) throws -> SendPlan.Entry {

@@ -84,7 +84,7 @@ struct GatewayFlags: ParsableArguments {
   @Option(
     help: .init(
       "The gateway's protocol: Apple's HTTP/2 provider API, or the binary protocol of private gateways and "
-        + "simulators (default: binary).", valueName: "binary|http2")) var transport: AppSettings.Transport?
+        + "simulators (default: binary).", valueName: "binary|http2")) var transport: AppConfiguration.Transport.Name?
   @Option(
     help: .init(
       "Apple's gateway of this environment, with --transport http2 and no --gateway.",
@@ -131,8 +131,8 @@ struct GatewayFlags: ParsableArguments {
 
   func checkValues() throws {
     try Options.check(
-      connectionsPerMinute, flag: "--connections-per-minute", in: AppSettings.Bounds.connectionsPerMinute)
-    try Options.check(connections, flag: "--connections", in: AppSettings.Bounds.connections)
+      connectionsPerMinute, flag: "--connections-per-minute", in: AppSetting.Bounds.connectionsPerMinute)
+    try Options.check(connections, flag: "--connections", in: AppSetting.Bounds.connections)
     _ = try rate()
     _ = try durations()
   }
@@ -142,22 +142,22 @@ struct GatewayFlags: ParsableArguments {
   private func durations() throws -> (timeout: Duration?, patience: Duration?) {
     (
       try requestTimeout.map {
-        try Options.duration($0, flag: "--request-timeout", in: AppSettings.Bounds.requestTimeout)
-      }, try patience.map { try Options.duration($0, flag: "--patience", in: AppSettings.Bounds.patience) }
+        try Options.duration($0, flag: "--request-timeout", in: AppSetting.Bounds.requestTimeout)
+      }, try patience.map { try Options.duration($0, flag: "--patience", in: AppSetting.Bounds.patience) }
     )
   }
 
-  func apply(to settings: inout AppSettings) throws {
-    if let transport { settings.transport = transport }
-    if let environment { settings.environment = environment }
-    settings.gateway = gateway.flatMap(Endpoint.init)
-    if let connections { settings.connections = connections...connections }
-    settings.connectionsPerMinute = connectionsPerMinute
-    if let rate = try rate() { settings.rateLimit = rate }
+  func apply(to app: inout AppConfiguration) throws {
+    if let transport { app.transport = AppConfiguration.Transport(transport) }
+    if let environment { app.environment = environment }
+    app.gateway = gateway.flatMap { Endpoint($0) }.map(AppConfiguration.Gateway.init)
+    if let connections { app.connections = connections...connections }
+    app.connectionsPerMinute = connectionsPerMinute
+    if let rate = try rate() { app.rateLimit = rate }
     let durations = try durations()
-    if let timeout = durations.timeout { settings.requestTimeout = timeout }
-    if let patience = durations.patience { settings.patience = patience }
-    if let onUnknown { settings.onUnknown = onUnknown }
+    if let timeout = durations.timeout { app.http2.requestTimeout = timeout }
+    if let patience = durations.patience { app.patience = patience }
+    if let onUnknown { app.onUnknown = AppConfiguration.UnknownPolicy(wire: onUnknown) }
   }
 }
 
@@ -183,13 +183,13 @@ struct BinaryFlags: ParsableArguments {
   }
 
   private func quiet() throws -> Duration? {
-    try settleQuiet.map { try Options.duration($0, flag: "--settle-quiet", in: AppSettings.Bounds.quiet) }
+    try settleQuiet.map { try Options.duration($0, flag: "--settle-quiet", in: AppSetting.Bounds.quiet) }
   }
 
-  func apply(to settings: inout AppSettings) throws {
-    if let command { settings.command = try Options.command(command) }
-    if let quiet = try quiet() { settings.settle.quiet = quiet }
-    if let confirm { settings.settle.confirm = confirm }
+  func apply(to app: inout AppConfiguration) throws {
+    if let command { app.command = try Options.command(command) }
+    if let quiet = try quiet() { app.settling.quiet = quiet }
+    if let confirm { app.confirm = confirm }
   }
 }
 
@@ -204,7 +204,7 @@ struct ResultFlags: ParsableArguments {
         + "list).", valueName: "file")) var gone: String?
 }
 
-extension AppSettings.Transport: ExpressibleByArgument {}
+extension AppConfiguration.Transport.Name: ExpressibleByArgument {}
 extension PushEnvironment: ExpressibleByArgument {}
 extension PushType: ExpressibleByArgument {}
 extension LanePolicy.Confirm: ExpressibleByArgument {}

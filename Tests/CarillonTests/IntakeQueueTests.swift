@@ -12,14 +12,13 @@ struct IntakeQueueTests {
   private static func notification(
     _ text: String, expiration: Date? = nil, id: UUID? = nil
   ) throws -> PreparedNotification {
-    var settings = AppSettings(id: "news", credential: .certificate(CredentialFiles(certificate: "")))
-    settings.transport = .http2
-    settings.topic = "com.example.news"
+    let app = AppConfiguration(
+      id: "news", topic: "com.example.news", transport: .http2(), credential: .certificate(file: ""))
     var notification = PushNotification(json: Array(text.utf8))
     notification.expiration = expiration.map { .at($0) }
     notification.id = id
     return try PreparedNotification(
-      notification, payload: Array(text.utf8), settings: settings, kind: .token, now: 0)
+      notification, payload: Array(text.utf8), app: app, kind: .token, now: 0)
   }
 
   @Test("each comes out once, in order, with its content", arguments: 0..<40)

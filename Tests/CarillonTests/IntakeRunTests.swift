@@ -32,7 +32,7 @@ struct IntakeRunTests {
       let bytes = PushWire.DeviceToken(bytes: [UInt8](repeating: 7, count: 32))
       token = try #require(bytes)
       notification = try PreparedNotification(
-        PushNotification(json: content), payload: content, settings: entry.settings, kind: .token, now: 0)
+        PushNotification(json: content), payload: content, app: entry.configuration, kind: .token, now: 0)
       run = IntakeRun(
         IntakeRunID(milliseconds: 1, random: 1), entry: entry,
         journal: try EngineJournal.open(directory: folder.appending(path: "journal").path).journal,

@@ -33,18 +33,20 @@ struct ValueTests {
     #expect(
       throws: ValueError("must be a duration from 10ms to 1h, not \"x\\u{1b}\"; its units are us, ms, s, m, h and d")
     ) {
-      try Quantity.duration("x\u{1B}", in: AppSettings.Bounds.quiet, plainIsSeconds: true)
+      try Quantity.duration("x\u{1B}", in: AppSetting.Bounds.quiet, plainIsSeconds: true)
     }
   }
 
   @Test("the feedback service is Apple's beside Apple's gateway, and the same host beside any other")
   func feedbackService() {
-    var settings = AppSettings(
-      id: "news", credential: AppCredential.certificate(CredentialFiles(certificate: "c.pem")))
-    #expect(settings.feedbackOrDefault == Endpoint(host: "feedback.push.apple.com", port: 2196))
-    settings.environment = .sandbox
-    #expect(settings.feedbackOrDefault == Endpoint(host: "feedback.sandbox.push.apple.com", port: 2196))
-    settings.gateway = Endpoint(host: "gateway.example.com", port: 2195)
-    #expect(settings.feedbackOrDefault == Endpoint(host: "gateway.example.com", port: 2196))
+    var app = AppConfiguration(
+      id: "news", topic: "com.example.news", transport: .binary(), credential: .certificate(file: "c.pem"))
+    #expect(app.feedbackOrDefault == Endpoint(host: "feedback.push.apple.com", port: 2196))
+    app.environment = .sandbox
+    #expect(app.feedbackOrDefault == Endpoint(host: "feedback.sandbox.push.apple.com", port: 2196))
+    app.gateway = AppConfiguration.Gateway(host: "gateway.example.com", port: 2195)
+    #expect(app.feedbackOrDefault == Endpoint(host: "gateway.example.com", port: 2196))
+    app.feedbackService = AppConfiguration.Gateway(host: "feedback.example.com", port: 1)
+    #expect(app.feedbackOrDefault == Endpoint(host: "feedback.example.com", port: 1))
   }
 }

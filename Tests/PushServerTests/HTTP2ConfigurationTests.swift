@@ -10,7 +10,7 @@ internal import Testing
 struct HTTP2ConfigurationTests {
   private func app(
     _ lines: String, credential: String = "{ key: keys/AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }"
-  ) throws -> AppSettings {
+  ) throws -> AppConfiguration {
     let text = "apps:\n- id: a\n  credential: \(credential)\n  transport: http2\n  \(lines)\n"
     return try DeploymentConfiguration.parse(text, file: "etc/carillon.yaml").apps[0]
   }
@@ -31,21 +31,21 @@ struct HTTP2ConfigurationTests {
       "topic: com.example.news\n  push-type: voip\n  request-timeout: 5s\n"
         + "  streams: 50\n  ping-interval: 10m\n  environment: sandbox")
     #expect(
-      read.credential
+      read.credential.settings
         == .tokenKey(
           TokenKeyFile(
             file: "etc/keys/AuthKey_ABC123DEFG.p8", keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ")))
-    #expect(read.transport == .http2)
+    #expect(read.transport.isHTTP2)
     #expect(read.topic == "com.example.news")
     #expect(read.pushType == .voip)
-    #expect(read.requestTimeout == .seconds(5))
-    #expect(read.streams == 50)
-    #expect(read.pingInterval == .seconds(600))
+    #expect(read.http2.requestTimeout == .seconds(5))
+    #expect(read.http2.concurrentRequests == 50)
+    #expect(read.http2.pingInterval == .seconds(600))
     let plain = try app("", credential: "{ certificate: a.pem, key: a.key }")
     #expect(plain.pushType == .alert)
-    #expect(plain.requestTimeout == .seconds(30))
-    #expect(plain.streams == 1000)
-    #expect(plain.pingInterval == .seconds(3600))
+    #expect(plain.http2.requestTimeout == .seconds(30))
+    #expect(plain.http2.concurrentRequests == 1000)
+    #expect(plain.http2.pingInterval == .seconds(3600))
   }
 
   @Test(
@@ -69,7 +69,7 @@ struct HTTP2ConfigurationTests {
     "a key that does not fit the transport is an error with its line",
     arguments: [
       ("command: 1", "c.yaml:5: apps[0].command does not fit transport: http2"),
-      ("settle: { quiet: 1s }", "c.yaml:5: apps[0].settle does not fit transport: http2"),
+      ("settle: { quiet: 1s }", "c.yaml:5: apps[0].settle.quiet does not fit transport: http2"),
       ("push-type: alerts", "must be alert or background"),
       ("request-timeout: 1h", "must be a duration from 100ms to 10m"),
       ("streams: 0", "must be a whole number"),
@@ -113,14 +113,14 @@ struct HTTP2ConfigurationTests {
 
 /// Reading the credentials of apps.
 struct AppAccessTests {
-  private func settings(_ id: String, _ file: String, _ change: (inout AppSettings) -> Void = { _ in }) -> AppSettings {
-    var settings = AppSettings(
-      id: id, credential: .tokenKey(TokenKeyFile(file: file, keyIdentifier: "ABC123DEFG", teamIdentifier: "DEF123GHIJ"))
-    )
-    settings.transport = .http2
-    settings.topic = "com.example.\(id)"
-    change(&settings)
-    return settings
+  private func app(
+    _ id: String, _ file: String, _ change: (inout AppConfiguration) -> Void = { _ in }
+  ) -> AppConfiguration {
+    var app = AppConfiguration(
+      id: id, topic: "com.example.\(id)", transport: .http2(),
+      credential: .tokenKey(file: file, keyID: "ABC123DEFG", teamID: "DEF123GHIJ"))
+    change(&app)
+    return app
   }
 
   private func makeKey(in folder: URL) throws -> String {
@@ -136,15 +136,17 @@ struct AppAccessTests {
     defer { try? FileManager.default.removeItem(at: folder) }
     let file = try makeKey(in: folder)
     let registry = ProviderTokenRegistry()
-    func tokens(_ settings: AppSettings) throws -> ProviderTokenSource? {
-      try ResolvedCredential.load(settings, registry: registry, validAt: 0).tokens
+    func tokens(_ app: AppConfiguration) throws -> ProviderTokenSource? {
+      try ResolvedCredential.load(app, registry: registry, validAt: 0).tokens
     }
-    let news = try #require(try tokens(settings("news", file)))
-    #expect(try tokens(settings("chat", file)) === news)
+    let news = try #require(try tokens(app("news", file)))
+    #expect(try tokens(app("chat", file)) === news)
     #expect(
-      try tokens(settings("chat", file) { $0.gateway = Endpoint(host: "api.push.apple.com", port: 2197) }) === news)
-    #expect(try tokens(settings("chat", file) { $0.environment = .sandbox }) !== news)
-    let local = try #require(try tokens(settings("chat", file) { $0.gateway = Endpoint("localhost:1") }))
+      try tokens(app("chat", file) { $0.gateway = AppConfiguration.Gateway(host: "api.push.apple.com", port: 2197) })
+        === news)
+    #expect(try tokens(app("chat", file) { $0.environment = .sandbox }) !== news)
+    let local = try #require(
+      try tokens(app("chat", file) { $0.gateway = AppConfiguration.Gateway(host: "localhost", port: 1) }))
     #expect(local !== news)
     #expect(news.owner.environment == "production")
     #expect(local.owner.environment == "localhost:1")
@@ -157,7 +159,7 @@ struct AppAccessTests {
     let file = try makeKey(in: folder)
     try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file)
     #expect(throws: CredentialError.openToOthers(file: file, mode: 0o644)) {
-      try ResolvedCredential.load(settings("news", file), registry: ProviderTokenRegistry(), validAt: 0)
+      try ResolvedCredential.load(app("news", file), registry: ProviderTokenRegistry(), validAt: 0)
     }
     #expect(try TokenKeyInspection.load(file: file).findings == [.openToOthers(file: file, mode: 0o644)])
   }
@@ -169,9 +171,10 @@ struct AppAccessTests {
     defer { try? FileManager.default.removeItem(atPath: folder) }
     let now = Int64(Date().timeIntervalSince1970)
     let files = try CertificateMaker.makeAll(in: folder, topics: ["com.example.news"], at: now)
-    var settings = AppSettings(id: "news", credential: .certificate(try #require(files.apps["com.example.news"])))
-    settings.transport = .http2
-    let access = try ResolvedCredential.load(settings, registry: ProviderTokenRegistry(), validAt: now)
+    let own = try #require(files.apps["com.example.news"])
+    let app = AppConfiguration(
+      id: "news", topic: nil, transport: .http2(), credential: AppConfiguration.Credential(.certificate(own)))
+    let access = try ResolvedCredential.load(app, registry: ProviderTokenRegistry(), validAt: now)
     #expect(access.tokens == nil)
     guard case .certificate(let userIdentifier, let topics) = access.kind else {
       Issue.record("not a certificate")
@@ -179,6 +182,6 @@ struct AppAccessTests {
     }
     #expect(userIdentifier == "com.example.news")
     #expect(topics.contains("com.example.news"))
-    #expect(access.plan(settings).configuration.id == "news")
+    #expect(access.plan(app).configuration.id == "news")
   }
 }

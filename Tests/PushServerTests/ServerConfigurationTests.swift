@@ -18,7 +18,7 @@ struct ServerConfigurationTests {
     #expect(least.api.listen == Listen(host: "127.0.0.1", port: 8480))
     #expect(least.admin.listen == Listen(host: "127.0.0.1", port: 8481))
     #expect(least.retention == .seconds(7 * 86_400))
-    #expect(least.deployment.apps.map(\.id) == ["news"])
+    #expect(least.tenants.map(\.id) == ["news"])
     let whole = try ServerConfiguration.parse(
       """
       journal: { directory: j, sync: always }
@@ -38,7 +38,7 @@ struct ServerConfigurationTests {
     #expect(whole.api.idleTimeout == .seconds(9))
     #expect(whole.api.rateLimit == 5)
     #expect(least.api.rateLimit == nil)
-    #expect(least.deployment.apps.first?.weight == 1)
+    #expect(least.tenants.first?.app.weight == 1)
     #expect(whole.admin.listen.port == 9)
     #expect(whole.storePath?.hasSuffix("s.db") == true)
     #expect(whole.shutdown.announce == .seconds(2))

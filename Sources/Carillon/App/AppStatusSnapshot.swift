@@ -69,11 +69,11 @@ extension PushApp {
   /// What the app does at present. Costs a few locks: ask about once a second at most.
   package var status: AppStatusSnapshot {
     var status = AppStatusSnapshot()
-    let settings = entry.settings
-    status.transport = settings.transport.rawValue
-    status.gateway = "\(settings.gatewayOrDefault)"
-    status.rateLimit = settings.rateLimit
-    status.weight = settings.weight
+    let configuration = entry.configuration
+    status.transport = configuration.transport.name.rawValue
+    status.gateway = "\(configuration.gatewayOrDefault)"
+    status.rateLimit = configuration.rateLimit
+    status.weight = configuration.weight
     status.credentialExpiry = entry.credential.certificate?.validity.upperBound
     if entry.isPaused { status.state = .paused }
     guard let runtime = entry.runtime else { return status }

@@ -39,12 +39,12 @@ package final class PreparedNotification: Sendable {
   ///   - now: seconds since 1970.
   /// - Throws: ``CarillonError/Code-swift.struct/payload`` for what the gateway would refuse.
   init(
-    _ notification: PushNotification, payload: [UInt8], settings: AppSettings, kind: ProviderCredentialKind, now: UInt32
+    _ notification: PushNotification, payload: [UInt8], app: AppConfiguration, kind: ProviderCredentialKind, now: UInt32
   ) throws(CarillonError) {
     self.payload = payload
     let seconds = notification.expiration?.sharedUnixSeconds(now: now)
-    let headers = Self.headers(notification, settings: settings, kind: kind, expiration: seconds)
-    let findings = Self.findings(notification, payload: payload, settings: settings, kind: kind, headers: headers)
+    let headers = Self.headers(notification, app: app, kind: kind, expiration: seconds)
+    let findings = Self.findings(notification, payload: payload, app: app, kind: kind, headers: headers)
     if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }
     warnings = findings.map { "\($0.path): \($0.sentence)" }
     collapseID = headers == nil ? nil : notification.collapseID
@@ -88,11 +88,11 @@ package final class PreparedNotification: Sendable {
   }
 
   static func headers(
-    _ notification: PushNotification, settings: AppSettings, kind: ProviderCredentialKind, expiration: UInt32?
+    _ notification: PushNotification, app: AppConfiguration, kind: ProviderCredentialKind, expiration: UInt32?
   ) -> ProviderHeaders? {
-    guard settings.transport == .http2 else { return nil }
+    guard app.transport.isHTTP2 else { return nil }
     var headers = ProviderHeaders(
-      topic: notification.topic ?? settings.topic, pushType: notification.pushType?.wire ?? settings.pushType)
+      topic: notification.topic ?? app.topic, pushType: notification.pushType?.wire ?? app.pushType.wire)
     headers.priority = notification.priority?.rawValue
     headers.expiration = expiration
     headers.collapseIdentifier = notification.collapseID
@@ -102,12 +102,12 @@ package final class PreparedNotification: Sendable {
   }
 
   static func findings(
-    _ notification: PushNotification, payload: [UInt8], settings: AppSettings, kind: ProviderCredentialKind,
+    _ notification: PushNotification, payload: [UInt8], app: AppConfiguration, kind: ProviderCredentialKind,
     headers: ProviderHeaders?
   ) -> [PayloadFinding] {
     if let headers { return headers.findings(payload: payload, credential: kind) }
     let findings = Payload.check(
-      payload, for: .binary(settings.command), priority: notification.priority?.rawValue)
+      payload, for: .binary(app.command), priority: notification.priority?.rawValue)
     guard notification.priority == .low else { return findings }
     let sentence = "Priority 1 needs HTTP/2; over the binary protocol there are 5 and 10."
     return [PayloadFinding(severity: .error, path: JSONPath(), sentence: sentence)] + findings

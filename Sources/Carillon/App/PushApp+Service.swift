@@ -28,7 +28,7 @@ extension PushApp {
   /// first. If it still cannot, the app stays suspended.
   package func resumeWithCredential() async {
     if entry.credential.defect != nil {
-      try? await core.replaceCredential(of: entry, entry.settings.credential)
+      try? await core.replaceCredential(of: entry, entry.configuration.credential.settings)
     }
     resume()
   }

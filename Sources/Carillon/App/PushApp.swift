@@ -76,12 +76,12 @@ public struct PushApp: Sendable, Identifiable {
   ///
   /// Nothing is sent. Of a notification with placeholders a sample is checked.
   public func check(_ notification: PushNotification) -> [NotificationFinding] {
-    let (settings, kind) = (entry.settings, entry.credential.kind)
+    let (app, kind) = (entry.configuration, entry.credential.kind)
     let json = (try? PayloadTemplate(parsing: notification.json))?.sample ?? notification.json
     let expiration = notification.expiration?.sharedUnixSeconds(now: NIOLoop.wallClock)
-    let headers = PreparedNotification.headers(notification, settings: settings, kind: kind, expiration: expiration)
+    let headers = PreparedNotification.headers(notification, app: app, kind: kind, expiration: expiration)
     return PreparedNotification.findings(
-      notification, payload: json, settings: settings, kind: kind, headers: headers
+      notification, payload: json, app: app, kind: kind, headers: headers
     ).map { NotificationFinding(isError: $0.severity == .error, path: $0.path.description, message: $0.sentence) }
   }
 
@@ -165,7 +165,7 @@ public struct PushApp: Sendable, Identifiable {
   /// - Throws: ``CarillonError/Code-swift.struct/payload`` for what the gateway would refuse.
   package func prepare(_ notification: PushNotification) throws(CarillonError) -> PreparedNotification {
     try PreparedNotification(
-      notification, payload: notification.json, settings: entry.settings, kind: entry.credential.kind,
+      notification, payload: notification.json, app: entry.configuration, kind: entry.credential.kind,
       now: NIOLoop.wallClock)
   }
 }

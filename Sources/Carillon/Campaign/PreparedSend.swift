@@ -4,8 +4,8 @@ internal import PushEngine
 /// beforehand has been found.
 package struct PreparedSend: Sendable {
   struct AppPart: Sendable {
-    /// The app's settings, with the id that the account shows.
-    var settings: AppSettings
+    /// With the id that the account shows.
+    var configuration: AppConfiguration
     var credential: ResolvedCredential
   }
 
@@ -28,7 +28,7 @@ package struct PreparedSend: Sendable {
   var apps: [AppPart]
 
   /// Some of what is sent goes over HTTP/2, where a refusal may say since when a device is gone.
-  var hasHTTP2: Bool { apps.contains { $0.settings.transport == .http2 } }
+  var hasHTTP2: Bool { apps.contains { $0.configuration.transport.isHTTP2 } }
   var campaigns: [CampaignPart]
   /// Findings that do not stop anything, one sentence each.
   package var warnings: [String] = []

@@ -97,7 +97,7 @@ struct CampaignPlan: Sendable {
   var payloadCapacity: Int { template == nil && variants.isEmpty ? 0 : AudienceChunk.defaultPayloadCapacity }
 
   var byteLimit: Int {
-    isHTTP2 ? sent.requestHeaders.payloadLimit : runtime.entry.settings.command.payloadLimitDefault
+    isHTTP2 ? sent.requestHeaders.payloadLimit : runtime.entry.configuration.command.payloadLimitDefault
   }
 
   func source<Recipients: AsyncSequence & Sendable>(_ recipients: Recipients, firstLine: UInt64) -> CampaignSource
@@ -158,7 +158,7 @@ extension PushApp {
     let hasPlaceholders = !template.columns.isEmpty
     let now = NIOLoop.wallClock
     let prepared = try PreparedNotification(
-      notification, payload: template.sample, settings: entry.settings, kind: entry.credential.kind,
+      notification, payload: template.sample, app: entry.configuration, kind: entry.credential.kind,
       now: now)
     var sent = prepared.campaign(
       payload: hasPlaceholders ? [] : json, expiration: notification.expiration?.unixSeconds(now: now))

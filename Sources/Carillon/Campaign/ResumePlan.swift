@@ -23,7 +23,7 @@ package struct ResumePlan {
     self.configurationFile = configurationFile
   }
 
-  private var apps: [AppSettings] { configuration?.apps ?? [] }
+  private var apps: [AppConfiguration] { configuration?.apps ?? [] }
 
   /// Nil when there is nothing to resume.
   package func plan(journal: SendPlan.JournalPlan) throws -> SendPlan? {
@@ -38,21 +38,21 @@ package struct ResumePlan {
     }
     for campaign in opened.report.campaigns.map(\.campaign) where groups.contains(campaign.group) {
       let context = try CampaignContext.read(campaign.context, directory: opened.directory)
-      if plan.settings(context.settings.id) == nil {
-        var settings = apps.first { $0.id == context.settings.id } ?? context.settings
-        if let onUnknown { settings.onUnknown = onUnknown }
-        plan.apps.append(settings)
+      if plan.configuration(context.app.id) == nil {
+        var app = apps.first { $0.id == context.app.id } ?? context.app
+        if let onUnknown { app.onUnknown = AppConfiguration.UnknownPolicy(wire: onUnknown) }
+        plan.apps.append(app)
         plan.isNamedByTopic = context.isNamedByTopic
       }
       plan.outcomes = context.outcomes
       plan.gone = context.gone
       plan.begunAt = context.begunAt
       guard campaign.phase == .open else {
-        plan.ended.append(SendPlan.Ended(app: context.settings.id, tokens: context.tokensName, campaign: campaign))
+        plan.ended.append(SendPlan.Ended(app: context.app.id, tokens: context.tokensName, campaign: campaign))
         continue
       }
-      if let settings = plan.settings(context.settings.id),
-        let difference = Self.difference(of: settings, from: context.settings, campaign.headers)
+      if let app = plan.configuration(context.app.id),
+        let difference = Self.difference(of: app, from: context.app, campaign.headers)
       {
         changed.append(difference)
       }
@@ -62,7 +62,7 @@ package struct ResumePlan {
         context.outcomes == nil
         ? nil : SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
       var entry = SendPlan.Entry(
-        app: context.settings.id, payloadFile: context.payloadFile,
+        app: context.app.id, payloadFile: context.payloadFile,
         template: try PayloadTemplate.read(file: context.payloadFile), tokens: context.tokensFile,
         expiration: campaign.expiration.map { PushNotification.Expiration(unixSeconds: $0) },
         priority: campaign.priority)
@@ -93,17 +93,17 @@ package struct ResumePlan {
   /// How the headers of what is still to be sent would differ from what was sent; nil if they do
   /// not.
   private static func difference(
-    of settings: AppSettings, from before: AppSettings, _ headers: ProviderHeaders?
+    of app: AppConfiguration, from before: AppConfiguration, _ headers: ProviderHeaders?
   ) -> String? {
-    guard settings.transport == before.transport else {
-      return "the app \(settings.id) has the transport \(settings.transport.rawValue) now, had "
-        + "\(before.transport.rawValue) when the campaign began"
+    guard app.transport.name == before.transport.name else {
+      return "the app \(app.id) has the transport \(app.transport.name.rawValue) now, had "
+        + "\(before.transport.name.rawValue) when the campaign began"
     }
-    guard let headers, let topic = settings.topic, let begun = headers.topic,
-      headers.pushType.topic(for: topic) != begun, settings.topic != before.topic
+    guard let headers, let topic = app.topic, let begun = headers.topic,
+      headers.pushType.topic(for: topic) != begun, app.topic != before.topic
     else {
       return nil
     }
-    return "the app \(settings.id) has the topic \(topic) now, and the campaign began with \(begun)"
+    return "the app \(app.id) has the topic \(topic) now, and the campaign began with \(begun)"
   }
 }

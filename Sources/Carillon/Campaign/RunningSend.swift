@@ -107,7 +107,7 @@ package struct RunningSend: Sendable {
     }
     let account = account
     let failures = prepared.apps.compactMap { part in
-      host.apps[part.settings.id]?.failure.map { SendEnding.Failure(app: part.settings.id, reason: $0) }
+      host.apps[part.configuration.id]?.failure.map { SendEnding.Failure(app: part.configuration.id, reason: $0) }
     }
     return SendEnding(
       account: account, audienceProblems: problems, failures: failures,
@@ -136,16 +136,16 @@ package struct RunningSend: Sendable {
     since started: ContinuousClock.Instant, settledBefore: Int
   ) -> AccountSnapshot {
     let apps = prepared.apps.map { app in
-      let ended = plan.ended.filter { $0.app == app.settings.id }.map(\.account)
-      let parts = parts.filter { $0.campaign.app == app.settings.id }
+      let ended = plan.ended.filter { $0.app == app.configuration.id }.map(\.account)
+      let parts = parts.filter { $0.campaign.app == app.configuration.id }
       let account = (parts.map(\.run.ledger.account) + ended).reduce(Account(), +)
-      var shown = AccountSnapshot.App(id: app.settings.id, account: CampaignAccount(account))
+      var shown = AccountSnapshot.App(id: app.configuration.id, account: CampaignAccount(account))
       let unread = parts.compactMap { part in
         part.campaign.audience.unread(part.run.ledger.unread).map {
           UnreadPart(tokens: part.campaign.tokens, unread: $0)
         }
       }
-      shown.note(host.apps[app.settings.id], unread: unread)
+      shown.note(host.apps[app.configuration.id], unread: unread)
       return shown
     }
     let seconds = (ContinuousClock.now - started).inSeconds
@@ -156,7 +156,7 @@ package struct RunningSend: Sendable {
     _ audiences: [SendAudience], _ prepared: PreparedSend, _ parts: [Part], _ host: EngineHost, elapsed: Duration
   ) -> ProgressSnapshot {
     let accounts = prepared.apps.map { app in
-      parts.filter { $0.campaign.app == app.settings.id }.map(\.run.ledger.account).reduce(Account(), +)
+      parts.filter { $0.campaign.app == app.configuration.id }.map(\.run.ledger.account).reduce(Account(), +)
     }
     let account = accounts.reduce(Account(), +)
     let sizes = audiences.map(\.byteCount)
@@ -166,8 +166,8 @@ package struct RunningSend: Sendable {
       totalByteCount: sizes.contains(nil) ? nil : sizes.compactMap { $0 }.reduce(0, +), elapsed: elapsed,
       apps: zip(prepared.apps, accounts).map { app, account in
         AppProgress(
-          id: app.settings.id, settled: account.settled, inFlight: account.inFlight,
-          obstacle: host.apps[app.settings.id]?.obstacle)
+          id: app.configuration.id, settled: account.settled, inFlight: account.inFlight,
+          obstacle: host.apps[app.configuration.id]?.obstacle)
       })
   }
 }

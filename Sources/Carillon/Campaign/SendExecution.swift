@@ -48,7 +48,7 @@ package struct SendExecution: Sendable {
     }
     let campaigns = try await begin(at: unixSeconds)
     let host = EngineHost(
-      prepared.apps.map { $0.credential.plan($0.settings) }, threads: ProcessInfo.processInfo.activeProcessorCount,
+      prepared.apps.map { $0.credential.plan($0.configuration) }, threads: ProcessInfo.processInfo.activeProcessorCount,
       seed: UInt64.random(in: 0 ... .max), journal: opened?.journal)
     var ending = try await host.serve {
       let running = try RunningSend(plan: plan, prepared: prepared, campaigns: campaigns, host: host, lists: lists)
@@ -127,7 +127,7 @@ package struct SendExecution: Sendable {
   ) throws -> (any AudienceSource, AudienceChunk)? {
     guard let index = prepared.campaigns.firstIndex(where: { $0.number == source.number }) else { return nil }
     let part = prepared.campaigns[index]
-    guard let app = prepared.apps.first(where: { $0.settings.id == part.app }) else { return nil }
+    guard let app = prepared.apps.first(where: { $0.configuration.id == part.app }) else { return nil }
     let audience = try plan.wholeAudience(plan.entries[index], part, app)
     return (audience, AudienceChunk(payloadCapacity: part.payloadCapacity))
   }
@@ -162,11 +162,11 @@ package struct SendExecution: Sendable {
     }
     var beginnings: [EngineJournal.Beginning] = []
     for (entry, part) in zip(plan.entries, prepared.campaigns) {
-      guard let settings = plan.settings(entry.app) else {
+      guard let app = plan.configuration(entry.app) else {
         throw CarillonError(.configuration, "there is no app \"\(entry.app)\"")
       }
       let context = CampaignContext(
-        settings: settings.withAbsolutePaths, isNamedByTopic: plan.isNamedByTopic,
+        settings: StoredApp(app.withAbsolutePaths), isNamedByTopic: plan.isNamedByTopic,
         payloadFile: CampaignContext.absolute(entry.payloadFile), payload: try fingerprint(entry.payloadFile),
         tokensFile: CampaignContext.absolute(entry.tokens), tokens: try fingerprint(entry.tokens),
         tokensName: entry.tokens, outcomes: plan.outcomes.map(CampaignContext.absolute),

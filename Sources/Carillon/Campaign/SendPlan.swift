@@ -4,7 +4,7 @@ internal import PushWire
 /// What a send is asked to do, before anything is opened.
 package struct SendPlan: Sendable {
   /// The apps that something is sent through, each once.
-  package var apps: [AppSettings]
+  package var apps: [AppConfiguration]
   /// Several entries may go through one app.
   package var entries: [Entry]
   /// Where to list what was not accepted; nil: nowhere.
@@ -77,7 +77,7 @@ package struct SendPlan: Sendable {
   }
 
   package init(
-    apps: [AppSettings], entries: [Entry], isNamedByTopic: Bool = false, journal: JournalPlan? = nil
+    apps: [AppConfiguration], entries: [Entry], isNamedByTopic: Bool = false, journal: JournalPlan? = nil
   ) {
     self.apps = apps
     self.entries = entries
@@ -85,7 +85,7 @@ package struct SendPlan: Sendable {
     self.journal = journal
   }
 
-  func settings(_ app: String) -> AppSettings? { apps.first { $0.id == app } }
+  func configuration(_ app: String) -> AppConfiguration? { apps.first { $0.id == app } }
 
   /// Throws if the campaign could not be resumed from a journal.
   ///

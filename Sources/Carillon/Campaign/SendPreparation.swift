@@ -10,15 +10,15 @@ extension SendPlan {
     var prepared = PreparedSend(apps: [], campaigns: [])
     var parts: [String: PreparedSend.AppPart] = [:]
     let registry = ProviderTokenRegistry()
-    for settings in apps {
-      let credential = try ResolvedCredential.resolve(settings, registry: registry, validAt: Int64(unixSeconds))
-      var named = settings
-      if isNamedByTopic, let topic = settings.topic ?? credential.certificate?.topics.first { named.id = topic }
-      let part = PreparedSend.AppPart(settings: named, credential: credential)
-      parts[settings.id] = part
+    for app in apps {
+      let credential = try ResolvedCredential.resolve(app, registry: registry, validAt: Int64(unixSeconds))
+      var named = app
+      if isNamedByTopic, let topic = app.topic ?? credential.certificate?.topics.first { named.id = topic }
+      let part = PreparedSend.AppPart(configuration: named, credential: credential)
+      parts[app.id] = part
       prepared.apps.append(part)
       if let certificate = credential.certificate {
-        prepared.warnings += Self.warnings(about: certificate, of: settings, at: Int64(unixSeconds))
+        prepared.warnings += Self.warnings(about: certificate, of: app, at: Int64(unixSeconds))
       }
     }
     for entry in entries {
@@ -27,17 +27,18 @@ extension SendPlan {
       var sent = Campaign(
         payload: hasTemplate ? [] : entry.template.sample, expiration: entry.expiration?.unixSeconds(now: unixSeconds),
         priority: entry.priority)
-      switch part.settings.transport {
-      case .binary: prepared.warnings += try check(entry, command: part.settings.command)
+      switch part.configuration.transport.name {
+      case .binary: prepared.warnings += try check(entry, command: part.configuration.command)
       case .http2:
         sent.headers = headers(entry, part)
         prepared.warnings += try check(entry, sent.requestHeaders, part.credential.kind)
       }
       let limit =
-        part.settings.transport == .http2 ? sent.requestHeaders.payloadLimit : part.settings.command.payloadLimitDefault
+        part.configuration.transport.isHTTP2
+        ? sent.requestHeaders.payloadLimit : part.configuration.command.payloadLimitDefault
       let audience = try open(
-        entry, from: entry.resumed?.mark, byteLimit: limit, readsHeaders: part.settings.transport == .http2)
-      if part.settings.transport == .binary {
+        entry, from: entry.resumed?.mark, byteLimit: limit, readsHeaders: part.configuration.transport.isHTTP2)
+      if !part.configuration.transport.isHTTP2 {
         for column in audience.headerColumns where !entry.template.columns.contains(column) {
           prepared.warnings.append(
             "\(entry.tokens) has the column \(column), which only HTTP/2 can send; it is ignored.")
@@ -45,7 +46,7 @@ extension SendPlan {
       }
       prepared.campaigns.append(
         PreparedSend.CampaignPart(
-          app: part.settings.id, sent: sent, audience: audience,
+          app: part.configuration.id, sent: sent, audience: audience,
           payloadCapacity: hasTemplate ? AudienceChunk.defaultPayloadCapacity : 0,
           tokens: entry.tokensName ?? entry.tokens, number: entry.resumed?.campaign.number,
           settledLines: entry.resumed?.settledLines))
@@ -60,8 +61,8 @@ extension SendPlan {
     let overrides = entry.overrides
     let isBroadcast = overrides.channelIdentifier != nil
     var headers = ProviderHeaders(
-      topic: overrides.topic ?? part.settings.topic,
-      pushType: overrides.pushType ?? (isBroadcast ? .liveActivity : part.settings.pushType))
+      topic: overrides.topic ?? part.configuration.topic,
+      pushType: overrides.pushType ?? (isBroadcast ? .liveActivity : part.configuration.pushType.wire))
     headers.collapseIdentifier = overrides.collapseIdentifier
     headers.channelIdentifier = overrides.channelIdentifier
     headers.topic = headers.effectiveTopic(for: part.credential.kind)
@@ -72,8 +73,8 @@ extension SendPlan {
   func wholeAudience(
     _ entry: Entry, _ campaign: PreparedSend.CampaignPart, _ app: PreparedSend.AppPart
   ) throws -> SendAudience {
-    let isHTTP2 = app.settings.transport == .http2
-    let limit = isHTTP2 ? campaign.sent.requestHeaders.payloadLimit : app.settings.command.payloadLimitDefault
+    let isHTTP2 = app.configuration.transport.isHTTP2
+    let limit = isHTTP2 ? campaign.sent.requestHeaders.payloadLimit : app.configuration.command.payloadLimitDefault
     return try open(entry, from: nil, byteLimit: limit, readsHeaders: isHTTP2)
   }
 
@@ -143,9 +144,9 @@ extension SendPlan {
   private static let errorCountLimit = 3
 
   private static func warnings(
-    about certificate: CertificateInspection, of settings: AppSettings, at now: Int64
+    about certificate: CertificateInspection, of app: AppConfiguration, at now: Int64
   ) -> [String] {
-    guard case .certificate(let files) = settings.credential else { return [] }
+    guard case .certificate(let files) = app.credential.settings else { return [] }
     var warnings: [String] = []
     let days = certificate.daysLeft(at: now)
     if days < CredentialFinding.warningDays {
@@ -153,18 +154,18 @@ extension SendPlan {
         "The certificate \(files.certificate) expires in \(days) day\(days == 1 ? "" : "s"); request a new one.")
     }
     // Over HTTP/2 this is an error, found with the headers.
-    if settings.transport == .binary, let topic = settings.topic, !certificate.topics.isEmpty,
+    if !app.transport.isHTTP2, let topic = app.topic, !certificate.topics.isEmpty,
       !certificate.topics.contains(topic)
     {
       warnings.append(
         "The certificate \(files.certificate) is for \(certificate.topics.joined(separator: ", ")), not for "
           + "\(topic) as the configuration says.")
     }
-    if settings.gateway == nil, !certificate.environments.isEmpty,
-      !certificate.environments.contains(where: { $0.rawValue == settings.environment.rawValue })
+    if app.gateway == nil, !certificate.environments.isEmpty,
+      !certificate.environments.contains(where: { $0.rawValue == app.environment.rawValue })
     {
       let named = certificate.environments.map(\.rawValue).sorted().joined(separator: ", ")
-      warnings.append("The certificate \(files.certificate) is for \(named), not for \(settings.environment.rawValue).")
+      warnings.append("The certificate \(files.certificate) is for \(named), not for \(app.environment.rawValue).")
     }
     return warnings
   }

@@ -149,7 +149,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   /// The campaign as it began.
   func plan(_ runtime: AppRuntime) throws(CarillonError) -> CampaignPlan {
-    guard (campaign.headers != nil) == (runtime.entry.settings.transport == .http2) else {
+    guard (campaign.headers != nil) == runtime.entry.configuration.transport.isHTTP2 else {
       throw CarillonError(.journalContent, "The campaign \(id) of the app \"\(app)\" began with another transport.")
     }
     let template: PayloadTemplate?

@@ -21,12 +21,12 @@ package struct ChannelService: Sendable {
   /// - Parameters:
   ///   - endpoint: nil: Apple's, for the environment of the app.
   ///   - unixSeconds: the time at which a certificate must be valid.
-  package init(for settings: AppSettings, at endpoint: Endpoint?, unixSeconds: Int64) throws(CarillonError) {
-    var settings = settings
-    self.endpoint = endpoint ?? settings.environment.channelGateway
-    settings.gateway = self.endpoint
-    credential = try ResolvedCredential.resolve(settings, registry: ProviderTokenRegistry(), validAt: unixSeconds)
-    var headers = ProviderHeaders(topic: settings.topic, pushType: .liveActivity)
+  package init(for app: AppConfiguration, at endpoint: Endpoint?, unixSeconds: Int64) throws(CarillonError) {
+    var app = app
+    self.endpoint = endpoint ?? app.environment.channelGateway
+    app.gateway = AppConfiguration.Gateway(self.endpoint)
+    credential = try ResolvedCredential.resolve(app, registry: ProviderTokenRegistry(), validAt: unixSeconds)
+    var headers = ProviderHeaders(topic: app.topic, pushType: .liveActivity)
     headers.channelIdentifier = ""
     guard let bundle = headers.bundleIdentifier(for: credential.kind) else {
       throw CarillonError(

@@ -5,7 +5,7 @@ internal import PushJournal
 package struct DeploymentConfiguration: Hashable, Sendable {
   package var journal = JournalConfiguration()
   /// At least one, each with an `id` of its own, in the order of the file.
-  package var apps: [AppSettings] = []
+  package var apps: [AppConfiguration] = []
 
   package init() {}
 }

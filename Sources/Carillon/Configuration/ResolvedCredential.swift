@@ -32,40 +32,41 @@ package struct ResolvedCredential: Sendable {
   ///   - registry: of the process: apps that share a key share its tokens.
   ///   - unixSeconds: the time at which the certificate must be valid.
   package static func load(
-    _ settings: AppSettings, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
+    _ app: AppConfiguration, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
   ) throws(CredentialError) -> ResolvedCredential {
     // Before the files are read: a change in between counts as one when they are looked at again.
-    let digest = settings.credentialDigest
+    let digest = app.credentialDigest
     var credential: Credential?
     var tokens: ProviderTokenSource?
-    switch settings.credential {
+    switch app.credential.settings {
     case .certificate(let files):
       credential = try Credential.load(files, validAt: unixSeconds)
-      try credential?.inspection.demandTopic(of: settings, file: files.certificate)
+      try credential?.inspection.demandTopic(of: app, file: files.certificate)
     case .certificateInMemory(let bytes):
       credential = try Credential.load(bytes.value, validAt: unixSeconds)
-      try credential?.inspection.demandTopic(of: settings, file: "the certificate in memory")
+      try credential?.inspection.demandTopic(of: app, file: "the certificate in memory")
     case .tokenKey(let file):
       let key = try ProviderKey.load(
         file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
-      tokens = registry.source(for: key, environment: settings.tokenEnvironment)
+      tokens = registry.source(for: key, environment: app.tokenEnvironment)
     case .tokenKeyInMemory(let bytes, let keyIdentifier, let teamIdentifier):
       let key = try ProviderKey.load(
         bytes: bytes.value, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier)
-      tokens = registry.source(for: key, environment: settings.tokenEnvironment)
+      tokens = registry.source(for: key, environment: app.tokenEnvironment)
     }
-    var client = TLSClientConfiguration(credential: credential, trust: settings.trust.map(Trust.file) ?? .system)
-    if settings.transport == .http2 { client.applicationProtocols = [ApplicationProtocol.http2] }
+    var client = TLSClientConfiguration(
+      credential: credential, trust: app.trustedAuthorities.map(Trust.file) ?? .system)
+    if app.transport.isHTTP2 { client.applicationProtocols = [ApplicationProtocol.http2] }
     return ResolvedCredential(
       context: try TLSContext(client: client), certificate: credential?.inspection, tokens: tokens, digest: digest)
   }
 
   /// The same, with the error of the library.
   package static func resolve(
-    _ settings: AppSettings, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
+    _ app: AppConfiguration, registry: ProviderTokenRegistry, validAt unixSeconds: Int64
   ) throws(CarillonError) -> ResolvedCredential {
     do throws(CredentialError) {
-      return try load(settings, registry: registry, validAt: unixSeconds)
+      return try load(app, registry: registry, validAt: unixSeconds)
     } catch {
       throw CarillonError(.credential, error.description)
     }
@@ -76,11 +77,11 @@ package struct ResolvedCredential: Sendable {
   /// - Parameter problem: why it cannot be used. A certificate that is merely out of date is known
   ///   all the same.
   static func unusable(
-    _ settings: AppSettings, because problem: CredentialError
+    _ app: AppConfiguration, because problem: CredentialError
   ) throws(CredentialError) -> ResolvedCredential {
     var certificate: CertificateInspection?
     var kind = ProviderCredentialKind.certificate(userIdentifier: nil, topics: [])
-    switch settings.credential {
+    switch app.credential.settings {
     case .certificate(let files): certificate = try? Credential.load(files, validAt: nil).inspection
     case .certificateInMemory: break
     case .tokenKey, .tokenKeyInMemory: kind = .token
@@ -88,7 +89,7 @@ package struct ResolvedCredential: Sendable {
     let client = TLSClientConfiguration(credential: nil, trust: .system)
     return ResolvedCredential(
       context: try TLSContext(client: client), certificate: certificate, tokens: nil,
-      digest: settings.credentialDigest, defect: Defect(reason: problem.description, kind: kind))
+      digest: app.credentialDigest, defect: Defect(reason: problem.description, kind: kind))
   }
 
   /// What rules about headers depend on.
@@ -100,22 +101,22 @@ package struct ResolvedCredential: Sendable {
   }
 
   /// The app, ready to run.
-  package func plan(_ settings: AppSettings) -> AppPlan {
-    let gateway = settings.gatewayOrDefault
-    var configuration = settings.engineConfiguration
-    if settings.transport == .http2 {
+  package func plan(_ app: AppConfiguration) -> AppPlan {
+    let gateway = app.gatewayOrDefault
+    var rules = app.engineRules
+    if app.transport.isHTTP2 {
       // One that stands in has no tokens, so the engine must not expect any.
       let isTokenMissing = tokens == nil && kind == .token
       var http2 = HTTP2Settings(
         authority: gateway.authority, tokens: tokens,
         credential: isTokenMissing ? .certificate(userIdentifier: nil, topics: []) : kind)
-      http2.policy.timeout = settings.requestTimeout
-      http2.streamLimit = settings.streams
-      http2.policy.pingInterval = settings.pingInterval
-      configuration.transport = .http2(http2)
+      http2.policy.timeout = app.http2.requestTimeout
+      http2.streamLimit = app.http2.concurrentRequests
+      http2.policy.pingInterval = app.http2.pingInterval
+      rules.transport = .http2(http2)
     }
     return AppPlan(
-      configuration: configuration, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
+      configuration: rules, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
   }
 }
 
@@ -123,9 +124,9 @@ extension CertificateInspection {
   /// Over HTTP/2 the gateway refuses each notification to an app that the certificate is not for.
   ///
   /// - Throws: ``CredentialError``.
-  fileprivate func demandTopic(of settings: AppSettings, file: String) throws(CredentialError) {
+  fileprivate func demandTopic(of app: AppConfiguration, file: String) throws(CredentialError) {
     let covered = topics + voipTopics
-    guard settings.transport == .http2, let topic = settings.topic, !covered.isEmpty, topic != userIdentifier,
+    guard app.transport.isHTTP2, let topic = app.topic, !covered.isEmpty, topic != userIdentifier,
       !ProviderHeaders.covers(covered, app: topic)
     else { return }
     throw .topicNotCovered(file: file, topic: topic, covered: covered)
@@ -137,7 +138,7 @@ extension Endpoint {
   package var authority: String { port == 443 ? String(description.dropLast(4)) : description }
 }
 
-extension AppSettings {
+extension AppConfiguration {
   /// Whose tokens they are beside team and key: Apple's environments have one set of tokens each,
   /// whatever the port; any other gateway has its own.
   fileprivate var tokenEnvironment: String {

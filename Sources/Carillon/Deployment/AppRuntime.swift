@@ -7,7 +7,6 @@ internal import Synchronization
 final class AppEntry: Sendable {
   private struct State {
     var configuration: AppConfiguration
-    var settings: AppSettings
     var credential: ResolvedCredential
     var runtime: AppRuntime?
     var isPaused = false
@@ -23,41 +22,40 @@ final class AppEntry: Sendable {
   init(
     _ configuration: AppConfiguration, registry: ProviderTokenRegistry, toleratesCredential: Bool = false
   ) throws(CarillonError) {
-    let settings = try configuration.settings
+    try configuration.check()
     id = configuration.id
     let credential: ResolvedCredential
     do throws(CredentialError) {
-      credential = try Self.load(settings, registry, orStandIn: toleratesCredential)
+      credential = try Self.load(configuration, registry, orStandIn: toleratesCredential)
     } catch {
-      throw Self.failure(settings, error)
+      throw Self.failure(configuration, error)
     }
-    state = Mutex(State(configuration: configuration, settings: settings, credential: credential))
+    state = Mutex(State(configuration: configuration, credential: credential))
   }
 
   private static func load(
-    _ settings: AppSettings, _ registry: ProviderTokenRegistry, orStandIn: Bool
+    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry, orStandIn: Bool
   ) throws(CredentialError) -> ResolvedCredential {
     do throws(CredentialError) {
-      return try ResolvedCredential.load(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
+      return try ResolvedCredential.load(configuration, registry: registry, validAt: Int64(NIOLoop.wallClock))
     } catch {
       guard orStandIn else { throw error }
-      return try ResolvedCredential.unusable(settings, because: error)
+      return try ResolvedCredential.unusable(configuration, because: error)
     }
   }
 
-  private static func failure(_ settings: AppSettings, _ error: CredentialError) -> CarillonError {
-    CarillonError(.credential, "The app \"\(settings.id)\": \(error).")
+  private static func failure(_ configuration: AppConfiguration, _ error: CredentialError) -> CarillonError {
+    CarillonError(.credential, "The app \"\(configuration.id)\": \(error).")
   }
 
   static func resolve(
-    _ settings: AppSettings, _ registry: ProviderTokenRegistry
+    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry
   ) throws(CarillonError) -> ResolvedCredential {
-    do throws(CredentialError) { return try load(settings, registry, orStandIn: false) } catch {
-      throw failure(settings, error)
+    do throws(CredentialError) { return try load(configuration, registry, orStandIn: false) } catch {
+      throw failure(configuration, error)
     }
   }
 
-  var settings: AppSettings { state.withLock { $0.settings } }
   var credential: ResolvedCredential { state.withLock { $0.credential } }
 
   var configuration: AppConfiguration { state.withLock { $0.configuration } }
@@ -74,10 +72,9 @@ final class AppEntry: Sendable {
     set { state.withLock { $0.isPaused = newValue } }
   }
 
-  func replace(_ configuration: AppConfiguration, _ settings: AppSettings, _ credential: ResolvedCredential) {
+  func replace(_ configuration: AppConfiguration, _ credential: ResolvedCredential) {
     state.withLock { state in
       state.configuration = configuration
-      state.settings = settings
       state.credential = credential
     }
   }
@@ -103,7 +100,7 @@ final class AppRuntime: Sendable {
     self.recorder = recorder
     self.entry = entry
     self.engine = engine
-    let plan = entry.credential.plan(entry.settings)
+    let plan = entry.credential.plan(entry.configuration)
     dialer = DialerSwitch(plan.dialer)
     var rules = plan.configuration
     // A service takes notifications in whether or not its gateway is there, and whatever it says
@@ -125,15 +122,16 @@ final class AppRuntime: Sendable {
 
   /// Takes over what the entry has and an engine can change while it runs.
   func replaceLimits() {
-    let settings = entry.settings
-    app.replace(rateLimit: settings.rateLimit, weight: settings.weight, patience: settings.patience)
+    let configuration = entry.configuration
+    app.replace(
+      rateLimit: configuration.rateLimit, weight: configuration.weight, patience: configuration.patience)
   }
 
   /// New connections show the credential that the entry has now; those with the old one are left
   /// when what is in flight on them has its outcome.
   func replaceCredential() async {
     let credential = entry.credential
-    dialer.replace(credential.plan(entry.settings).dialer)
+    dialer.replace(credential.plan(entry.configuration).dialer)
     await app.replaceCredential(tokens: credential.tokens)
     app.restart()
   }

@@ -146,9 +146,9 @@ final class DeploymentCore: Sendable {
   private func takeBack(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry? {
     func isSame(_ parked: ParkedApp) -> Bool { parked.entry.id == configuration.id }
     guard let parked = state.withLock({ $0.parked.first(where: isSame) }) else { return nil }
-    let settings = try configuration.settings
-    guard settings.suitsEngine(of: parked.entry.settings) else { return nil }
-    parked.entry.replace(configuration, settings, try AppEntry.resolve(settings, registry))
+    try configuration.check()
+    guard configuration.suitsEngine(of: parked.entry.configuration) else { return nil }
+    parked.entry.replace(configuration, try AppEntry.resolve(configuration, registry))
     return state.withLock { state -> AppEntry? in
       guard let index = state.parked.firstIndex(where: isSame), case .running(let engine) = state.phase,
         !state.entries.contains(where: { $0.id == configuration.id })
@@ -186,7 +186,7 @@ final class DeploymentCore: Sendable {
   /// Gives an app another credential.
   func replaceCredential(of entry: AppEntry, _ credential: AppCredential) async throws(CarillonError) {
     var configuration = entry.configuration
-    configuration.credential = AppConfiguration.Credential(settings: credential)
+    configuration.credential = AppConfiguration.Credential(credential)
     _ = try await reconfigure(entry, configuration, evenIfSame: true)
   }
 
@@ -197,17 +197,17 @@ final class DeploymentCore: Sendable {
   func reconfigure(
     _ entry: AppEntry, _ other: AppConfiguration, evenIfSame: Bool
   ) async throws(CarillonError) -> Bool {
-    let configuration = entry.configuration.takingOver(other)
-    let settings = try configuration.settings
-    let (known, knownSettings) = (entry.credential, entry.settings)
+    let (known, before) = (entry.credential, entry.configuration)
+    let configuration = before.adopting(other)
+    try configuration.check()
     // One that could not be used may be good by now: its time has come, or others may read its
     // files no longer.
     let isSame =
-      !evenIfSame && known.defect == nil && settings.credential == knownSettings.credential
-      && settings.credentialDigest == known.digest
+      !evenIfSame && known.defect == nil && configuration.credential == before.credential
+      && configuration.credentialDigest == known.digest
     var credential = known
-    if !isSame { credential = try AppEntry.resolve(settings, registry) }
-    entry.replace(configuration, settings, credential)
+    if !isSame { credential = try AppEntry.resolve(configuration, registry) }
+    entry.replace(configuration, credential)
     guard let runtime = entry.runtime else { return !isSame }
     runtime.replaceLimits()
     if runtime.failure != nil {

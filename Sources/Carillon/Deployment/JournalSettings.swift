@@ -44,3 +44,13 @@ public struct JournalSettings: Hashable, Sendable {
     public static let `default` = Sync(journal: .intervalDefault)
   }
 }
+
+extension JournalSettings {
+  /// The journal that a configuration file describes; nil if it names no directory.
+  package init?(_ configuration: JournalConfiguration) {
+    guard let directory = configuration.directory else { return nil }
+    var options = EngineJournalOptions()
+    options.sync = configuration.engineSync
+    self.init(directory: directory, options: options)
+  }
+}

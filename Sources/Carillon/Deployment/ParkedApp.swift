@@ -29,22 +29,7 @@ extension AppRuntime {
   }
 }
 
-extension AppSettings {
-  /// Whether an engine that was made with the other settings can continue with these.
-  func suitsEngine(of other: AppSettings) -> Bool {
-    var own = self
-    own.credential = other.credential
-    (own.rateLimit, own.weight, own.patience) = (other.rateLimit, other.weight, other.patience)
-    return own == other
-  }
-}
-
 extension AppConfiguration {
-  /// With the credential and the limits of another one: what a running engine can change.
-  func takingOver(_ other: AppConfiguration) -> AppConfiguration {
-    var own = self
-    own.credential = other.credential
-    (own.rateLimit, own.weight, own.patience) = (other.rateLimit, other.weight, other.patience)
-    return own
-  }
+  /// Whether an engine that was made with the other configuration can continue with this one.
+  func suitsEngine(of other: AppConfiguration) -> Bool { adopting(other) == other }
 }

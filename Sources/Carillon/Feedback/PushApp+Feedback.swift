@@ -33,17 +33,6 @@ extension PushApp {
   }
 }
 
-extension AppSettings {
-  /// The feedback service that the settings name; else the one that belongs to the gateway.
-  package var feedbackOrDefault: Endpoint {
-    if let feedbackService { return feedbackService }
-    let gateway = gatewayOrDefault
-    let host =
-      self.gateway == nil ? gateway.host.replacing("gateway.", with: "feedback.", maxReplacements: 1) : gateway.host
-    return Endpoint(host: host, port: 2196)
-  }
-}
-
 private struct FeedbackSequence: AsyncSequence, Sendable {
   let app: PushApp
   let service: AppConfiguration.Gateway?
@@ -103,12 +92,12 @@ private final class FeedbackConnection: Sendable {
     _ app: PushApp, _ service: AppConfiguration.Gateway?
   ) async throws(CarillonError) -> FeedbackConnection {
     let (entry, core) = (app.entry, app.core)
-    guard entry.settings.transport == .binary else {
+    guard !entry.configuration.transport.isHTTP2 else {
       throw CarillonError(
         .configuration, "The app \"\(app.id)\" speaks HTTP/2, which has no feedback service: see its goneDevices.")
     }
     let runtime = try await core.runtime(of: entry, evenIfStopped: true)
-    let endpoint = service.map { Endpoint(host: $0.host, port: $0.port) } ?? entry.settings.feedbackOrDefault
+    let endpoint = service?.endpoint ?? entry.configuration.feedbackOrDefault
     let buffer = FeedbackBuffer()
     let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: entry.credential.context)
     let reader = FeedbackReader(dialer: dialer, endpoint: endpoint, output: buffer)

@@ -5,17 +5,16 @@ extension PushApp {
   /// Reads the list of the app's feedback service to its end. Each entry is written to `output`
   /// before more is read, so that an entry which the service has forgotten is never lost.
   ///
-  /// - Parameter service: where to connect; nil: the service that belongs to the app's gateway.
   /// - Returns: the number of entries.
   /// - Throws: as a loop over ``feedback(from:)`` does.
   package func readFeedback(
-    from service: Endpoint? = nil, into output: any FeedbackOutput
+    into output: any FeedbackOutput
   ) async throws(CarillonError) -> Int {
-    guard entry.settings.transport == .binary else {
+    guard !entry.configuration.transport.isHTTP2 else {
       throw CarillonError(.configuration, "The app \"\(id)\" speaks HTTP/2, which has no feedback service.")
     }
     if let defect = entry.credential.defect { throw CarillonError(.credential, defect.reason) }
-    let endpoint = service ?? entry.settings.feedbackOrDefault
+    let endpoint = entry.configuration.feedbackOrDefault
     let reader = FeedbackReader(
       dialer: SocketDialer(host: endpoint.host, port: endpoint.port, context: entry.credential.context),
       endpoint: endpoint, output: output)

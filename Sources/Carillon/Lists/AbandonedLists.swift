@@ -15,7 +15,7 @@ struct AbandonedLists: Sendable {
       for campaign in campaigns {
         let context = try CampaignContext.read(campaign.context, directory: opened.directory)
         path = context.outcomes
-        columns.namesTime = columns.namesTime || context.settings.transport == .http2
+        columns.namesTime = columns.namesTime || context.app.transport.isHTTP2
         tokens[campaign.number] = context.tokensName
         guard campaign.phase == .open else { continue }
         let settled = SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))

@@ -24,7 +24,7 @@ struct EndedLists {
     campaigns.map { campaign, context in
       let lost = opened.report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
       return OutcomesRestoration.Source(
-        app: context.settings.id, tokens: context.tokensName, number: campaign.number, account: campaign.account,
+        app: context.app.id, tokens: context.tokensName, number: campaign.number, account: campaign.account,
         lost: lost, readLine: campaign.readLine, settled: nil)
     }
   }
@@ -33,7 +33,7 @@ struct EndedLists {
   private func completeOutcomes(_ devices: inout [GoneDevice]) throws -> String? {
     guard let path = campaigns.lazy.compactMap(\.context.outcomes).first, Self.isFile(path) else { return nil }
     let columns = OutcomesColumns(
-      namesSource: campaigns.count > 1, namesTime: campaigns.contains { $0.context.settings.transport == .http2 })
+      namesSource: campaigns.count > 1, namesTime: campaigns.contains { $0.context.app.transport.isHTTP2 })
     let sources = sources
     let history = try OutcomesHistory(
       path: path, columns: columns,
@@ -72,9 +72,9 @@ struct EndedLists {
       (try? context.payload.difference(of: context.payloadFile)) == .some(nil),
       let template = try? PayloadTemplate.read(file: context.payloadFile)
     else { return nil }
-    let isHTTP2 = context.settings.transport == .http2
+    let isHTTP2 = context.app.transport.isHTTP2
     let headers = ended.campaign.headers ?? ProviderHeaders(topic: nil)
-    let limit = isHTTP2 ? headers.payloadLimit : context.settings.command.payloadLimitDefault
+    let limit = isHTTP2 ? headers.payloadLimit : context.app.command.payloadLimitDefault
     let hasTemplate = !template.columns.isEmpty
     let file = try? AudienceFile(path: context.tokensFile, from: nil, readsHeaders: isHTTP2) { header in
       hasTemplate ? try template.renderer(for: header, byteLimit: limit) : nil

@@ -114,7 +114,7 @@ struct BenchCommand: AsyncParsableCommand {
       }
       try Options.value("--trickle") { () throws(ValueError) in try plan.setTrickle(trickle) }
     }
-    plan.batchDelay = try Options.duration(batchDelay, flag: "--batch-delay", in: AppSettings.Bounds.batchDelay)
+    plan.batchDelay = try Options.duration(batchDelay, flag: "--batch-delay", in: AppSetting.Bounds.batchDelay)
     plan.threads = threads ?? ProcessInfo.processInfo.activeProcessorCount
     try Options.check(plan.threads, flag: "--threads", in: BenchPlan.threadCounts)
     plan.target = try target(plan.sweep.transports)
@@ -142,9 +142,9 @@ struct BenchCommand: AsyncParsableCommand {
     if let command { plan.command = try Options.command(command) }
     try Options.check(window, flag: "--window", in: BenchPlan.windowCounts)
     if let window { plan.windowCount = window }
-    plan.settle.confirm = confirm ?? .probe
-    plan.settle.quiet = try Options.duration(
-      settleQuiet ?? "5s", flag: "--settle-quiet", in: AppSettings.Bounds.quiet)
+    plan.settling.usesProbes = (confirm ?? .probe) == .probe
+    plan.settling.quiet = try Options.duration(
+      settleQuiet ?? "5s", flag: "--settle-quiet", in: AppSetting.Bounds.quiet)
   }
 
   private var provider: [(String, Bool)] { [("--topic", topic != nil)] + key.given }
@@ -162,7 +162,7 @@ struct BenchCommand: AsyncParsableCommand {
     return .count(count)
   }
 
-  private func target(_ transports: [AppSettings.Transport]) throws -> BenchPlan.Target {
+  private func target(_ transports: [AppConfiguration.Transport.Name]) throws -> BenchPlan.Target {
     try identity.check()
     guard let gateway else {
       try Options.require(

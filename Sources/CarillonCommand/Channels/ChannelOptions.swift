@@ -39,37 +39,37 @@ struct ChannelOptions: ParsableArguments {
   }
 
   /// The settings of the app.
-  private func settings() throws -> AppSettings {
+  private func chosenApp() throws -> AppConfiguration {
     if let config {
       let configuration = try failing { try DeploymentConfiguration.read(file: config) }
-      let settings = try failing(flag: "--app") { try configuration.app(app, file: config) }
-      guard settings.transport == .http2 else {
+      let found = try failing(flag: "--app") { try configuration.app(app, file: config) }
+      guard found.transport.isHTTP2 else {
         throw CommandFailure.usage(
-          "The app \(settings.id) uses the binary protocol, which has no channels: set transport: http2")
+          "The app \(found.id) uses the binary protocol, which has no channels: set transport: http2")
       }
-      guard settings.gateway == nil || gateway != nil else {
+      guard found.gateway == nil || gateway != nil else {
         throw CommandFailure.usage(
-          "--gateway HOST:PORT of the management service is missing: in \(config) the app \(settings.id) has a "
+          "--gateway HOST:PORT of the management service is missing: in \(config) the app \(found.id) has a "
             + "gateway of its own")
       }
-      return settings
+      return found
     }
     guard let credential = key.file.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate) else {
       throw CommandFailure.usage("A credential is missing: --token-key FILE or --certificate FILE")
     }
-    var settings = AppSettings(id: topic ?? "app", credential: credential)
-    settings.transport = .http2
-    settings.topic = topic
-    settings.environment = environment ?? .production
-    settings.trust = identity.trust
-    return settings
+    var own = AppConfiguration(
+      id: topic ?? "app", topic: topic,
+      transport: AppConfiguration.Transport(.http2, environment ?? .production),
+      credential: AppConfiguration.Credential(credential))
+    own.trustedAuthorities = identity.trust
+    return own
   }
 
   /// Reads the credential.
   func service() throws -> ChannelService {
-    let settings = try settings()
+    let app = try chosenApp()
     return try failing(flag: config == nil ? "--topic" : nil, for: .configuration) {
-      try ChannelService(for: settings, at: gateway.flatMap(Endpoint.init), unixSeconds: Int64(NIOLoop.wallClock))
+      try ChannelService(for: app, at: gateway.flatMap(Endpoint.init), unixSeconds: Int64(NIOLoop.wallClock))
     }
   }
 }

@@ -34,7 +34,7 @@ struct KeyCommand: AsyncParsableCommand {
 
     func run() async throws {
       let configuration = try ServerFile.read(config)
-      for app in app where !configuration.deployment.apps.contains(where: { $0.id == app }) {
+      for app in app where !configuration.tenants.contains(where: { $0.id == app }) {
         throw CommandFailure.usage("the configuration \(config) has no app \"\(app)\"")
       }
       let keys = try KeyStore(path: configuration.storePath(besides: config))

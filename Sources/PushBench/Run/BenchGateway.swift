@@ -45,7 +45,7 @@ struct BenchGateway: Sendable {
 
   /// The settings that a route depends on.
   struct RouteKey: Hashable, Sendable {
-    var transport: AppSettings.Transport
+    var transport: AppConfiguration.Transport.Name
     var latency: Duration
   }
 
@@ -61,16 +61,17 @@ struct BenchGateway: Sendable {
   ///
   /// - Parameter credentials: One for each app.
   static func route(
-    _ transport: AppSettings.Transport, to endpoint: Endpoint, as credentials: [AppCredential], trust: String?,
+    _ transport: AppConfiguration.Transport.Name, to endpoint: Endpoint, as credentials: [AppCredential],
+    trust: String?,
     topic: String? = nil
   ) throws(CarillonError) -> Route {
     let registry = ProviderTokenRegistry()
     let resolved = try credentials.map { credential throws(CarillonError) in
-      var settings = AppSettings(id: "bench", credential: credential)
-      settings.transport = transport
-      settings.gateway = endpoint
-      settings.trust = trust
-      return try ResolvedCredential.resolve(settings, registry: registry, validAt: Int64(NIOLoop.wallClock))
+      var app = AppConfiguration(
+        id: "bench", topic: nil, transport: .init(transport), credential: .init(credential))
+      app.gateway = .init(endpoint)
+      app.trustedAuthorities = trust
+      return try ResolvedCredential.resolve(app, registry: registry, validAt: Int64(NIOLoop.wallClock))
     }
     return Route(endpoint: endpoint, credentials: resolved, topic: topic)
   }

@@ -18,9 +18,9 @@ extension BenchPlan {
   package mutating func set(_ variable: BenchVariable, to text: String) throws(ValueError) {
     switch variable {
     case .transport:
-      sweep.transports = try Self.list(text, example: "binary,http2") { AppSettings.Transport(rawValue: $0) }
+      sweep.transports = try Self.list(text, example: "binary,http2") { AppConfiguration.Transport.Name(rawValue: $0) }
     case .apps: sweep.apps = try Self.integers(text, in: 1...1000)
-    case .connections: sweep.connections = try Self.integers(text, in: AppSettings.Bounds.connections)
+    case .connections: sweep.connections = try Self.integers(text, in: AppSetting.Bounds.connections)
     case .streams:
       sweep.streams = try Self.integers(text, in: 1...RequestPolicy.streamCountLimit)
       // The other variables are measured with the first transport.

@@ -47,8 +47,8 @@ struct BenchRun: Sendable {
     configuration.batchByteCount = settings.batchByteCount
     configuration.batchDelay = plan.batchDelay
     configuration.policy.windowCount = plan.windowCount
-    configuration.policy.confirm = plan.settle.confirm == .probe ? .probe : .quiet
-    configuration.policy.quiet = plan.settle.quiet
+    configuration.policy.confirm = plan.settling.usesProbes ? .probe : .quiet
+    configuration.policy.quiet = plan.settling.quiet
     configuration.policy.hasIdentifiers = plan.command.carriesIdentifier
     configuration.observer = recorder.makeObserver()
     return AppPlan(configuration: configuration, dialer: route.dialer(app: app))

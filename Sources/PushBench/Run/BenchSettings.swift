@@ -3,7 +3,7 @@ package import PushWire
 
 /// The settings of one point of a benchmark.
 package struct BenchSettings: Hashable, Sendable {
-  package var transport = AppSettings.Transport.binary
+  package var transport = AppConfiguration.Transport.Name.binary
   package var apps = 1
   /// For each app.
   package var connections = 1
@@ -68,7 +68,7 @@ package enum BenchVariable: String, CaseIterable, Sendable {
 
 /// The values of each variable, and the points that follow from them.
 package struct BenchSweep: Hashable, Sendable {
-  package var transports = [AppSettings.Transport.binary]
+  package var transports = [AppConfiguration.Transport.Name.binary]
   package var apps = [1]
   package var connections = [1]
   package var streams = [1000]
@@ -78,7 +78,7 @@ package struct BenchSweep: Hashable, Sendable {
   package var rates: [Double?] = [nil]
   package var latencies = [Duration.zero]
 
-  package init(transports: [AppSettings.Transport] = [.binary], latencies: [Duration] = [.zero]) {
+  package init(transports: [AppConfiguration.Transport.Name] = [.binary], latencies: [Duration] = [.zero]) {
     self.transports = transports
     self.latencies = latencies
   }
@@ -162,7 +162,7 @@ package struct BenchPlan: Sendable {
   package var batchDelay = Duration.milliseconds(5)
   /// Binary protocol: the most unsettled notifications on one connection.
   package var windowCount = 262_144
-  package var settle = AppSettings.Settle()
+  package var settling = AppConfiguration.Settling()
   package var threads = 2
   /// Notifications per second of one additional app, whose latency shows how fairly the others
   /// leave room; nil: no such app.

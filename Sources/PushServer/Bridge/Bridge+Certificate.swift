@@ -31,12 +31,12 @@ extension Bridge {
   /// What cannot be used stays as it was. The connections of clients that are no longer the same
   /// app's end in good order, and others stay.
   ///
-  /// - Parameter apps: with the settings that count at present.
+  /// - Parameter tenants: with the settings that count at present.
   /// - Returns: what stays as it was, and why.
-  func reload(_ changed: ServerConfiguration, apps: [AppSettings]) -> [(what: String, why: String)] {
+  func reload(_ changed: ServerConfiguration, tenants: [Tenant]) -> [(what: String, why: String)] {
     var problems: [(what: String, why: String)] = []
     defer { clientsChanged() }
-    do throws(CarillonError) { try replace(apps) } catch {
+    do throws(CarillonError) { try replace(tenants) } catch {
       problems.append(("the bridge knows its clients as before", error.message))
     }
     guard let settings = changed.bridge else { return problems }

@@ -12,7 +12,7 @@ extension Bridge {
   ) throws(CarillonError) -> Bridge? {
     guard let settings = configuration.bridge else { return nil }
     let bridge = try Bridge(
-      settings, apps: configuration.deployment.apps, deployment: deployment, outcomes: outcomes, store: store,
+      settings, tenants: configuration.tenants, deployment: deployment, outcomes: outcomes, store: store,
       logger: logger)
     outcomes.tell(bridge)
     if settings.minimumTLS < .tls12 {

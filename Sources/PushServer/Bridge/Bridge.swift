@@ -40,7 +40,7 @@ package final class Bridge: Sendable {
 
   /// - Throws: a certificate cannot be used.
   init(
-    _ configuration: BridgeConfiguration, apps: [AppSettings], deployment: Deployment, outcomes: OutcomeRecorder,
+    _ configuration: BridgeConfiguration, tenants: [Tenant], deployment: Deployment, outcomes: OutcomeRecorder,
     store: any Store, logger: Logger
   ) throws(CarillonError) {
     self.configuration = configuration
@@ -51,18 +51,18 @@ package final class Bridge: Sendable {
     budget = MemoryBudget(byteCount: configuration.memory.byteCount)
     sweepInterval = min(.seconds(30), max(.milliseconds(500), configuration.memory.age / 16))
     // One app's file is no reason not to serve the others.
-    let directory = try BridgeDirectory(apps) { app, error in
+    let directory = try BridgeDirectory(tenants) { app, error in
       logger.error("a client of the bridge stays unknown", metadata: ["app": "\(app)", "why": "\(error.message)"])
     }
     state = Mutex(
       State(
-        directory: directory, queueByteCounts: Self.queueByteCounts(apps),
+        directory: directory, queueByteCounts: Self.queueByteCounts(tenants),
         limit: HandshakeLimit(rate: configuration.handshakeRate)))
     _ = try replaceCertificate(configuration)
   }
 
-  private static func queueByteCounts(_ apps: [AppSettings]) -> [String: Int] {
-    Dictionary(apps.map { ($0.id, $0.queueByteCountOrDefault) }) { first, _ in first }
+  private static func queueByteCounts(_ tenants: [Tenant]) -> [String: Int] {
+    Dictionary(tenants.map { ($0.id, $0.queueByteCount) }) { first, _ in first }
   }
 
   /// The counts, by app.
@@ -75,11 +75,11 @@ package final class Bridge: Sendable {
   var connectionCount: Int { state.withLock { $0.connectionCount } }
 
   /// Other apps, or other certificates.
-  func replace(_ apps: [AppSettings]) throws(CarillonError) {
-    let directory = try BridgeDirectory(apps)
+  func replace(_ tenants: [Tenant]) throws(CarillonError) {
+    let directory = try BridgeDirectory(tenants)
     state.withLock { state in
       state.directory = directory
-      state.queueByteCounts = Self.queueByteCounts(apps)
+      state.queueByteCounts = Self.queueByteCounts(tenants)
     }
   }
 

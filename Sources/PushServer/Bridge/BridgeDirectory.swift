@@ -46,13 +46,14 @@ package struct BridgeDirectory: Sendable {
   ///   be read. Default: that is thrown.
   /// - Throws: two apps pin the same certificate, or a pin is none.
   package init(
-    _ apps: [AppSettings],
+    _ tenants: [Tenant],
     unreadable: (_ app: String, CarillonError) throws(CarillonError) -> Void = { (_, error) throws(CarillonError) in
       throw error
     }
   ) throws(CarillonError) {
-    for app in apps {
-      for pin in app.bridgeClients {
+    for tenant in tenants {
+      let app = tenant.app
+      for pin in tenant.bridgeClients {
         let fingerprint: String
         do throws(CarillonError) { fingerprint = try Self.fingerprint(pin, app: app.id) } catch {
           guard error.code == .credential else { throw error }
@@ -115,8 +116,8 @@ package struct BridgeDirectory: Sendable {
   }
 
   /// The topic of an app whose certificate decides about it.
-  private static func topic(of app: AppSettings) -> String? {
-    guard case .certificate(let files) = app.credential else { return nil }
+  private static func topic(of app: AppConfiguration) -> String? {
+    guard case .certificate(let files) = app.credential.settings else { return nil }
     let inspection = try? CredentialInspection.load(
       file: files.certificate, passphraseFile: files.passphraseFile, at: Int64(NIOLoop.wallClock))
     return inspection?.certificate.topics.first

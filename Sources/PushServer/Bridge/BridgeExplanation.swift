@@ -12,7 +12,7 @@ package enum BridgeExplanation {
     guard let bridge = configuration.bridge else {
       throw CarillonError(.configuration, "The configuration has no bridge.")
     }
-    let directory = try BridgeDirectory(configuration.deployment.apps)
+    let directory = try BridgeDirectory(configuration.tenants)
     let (certificate, distrust): (CertificateInspection, String?)
     do throws(CredentialError) {
       certificate = try CredentialInspection.load(file: file, at: Int64(NIOLoop.wallClock)).certificate

@@ -3,7 +3,7 @@ internal import PushTransport
 
 extension ServeCheck {
   /// Reads the bridge's certificate, the authorities of its clients and the pinned certificates.
-  mutating func add(_ bridge: BridgeConfiguration, _ apps: [AppSettings], _ now: Int64) {
+  mutating func add(_ bridge: BridgeConfiguration, _ tenants: [Tenant], _ now: Int64) {
     let subject = "bridge"
     do throws(CarillonError) {
       let (_, certificate) = try Bridge.context(bridge) { _, _ in .unknown }
@@ -22,7 +22,7 @@ extension ServeCheck {
         Finding(subject: subject, text: "it accepts old versions of TLS, which others can read and change"))
     }
     if let authority = bridge.clientAuthority { add(authority: authority, subject, now) }
-    addClients(bridge, apps, now)
+    addClients(bridge, tenants, now)
   }
 
   private mutating func add(authority file: String, _ subject: String, _ now: Int64) {
@@ -43,18 +43,18 @@ extension ServeCheck {
     }
   }
 
-  private mutating func addClients(_ bridge: BridgeConfiguration, _ apps: [AppSettings], _ now: Int64) {
+  private mutating func addClients(_ bridge: BridgeConfiguration, _ tenants: [Tenant], _ now: Int64) {
     do throws(CarillonError) {
-      _ = try BridgeDirectory(apps) { app, error in
+      _ = try BridgeDirectory(tenants) { app, error in
         errors.append(
           Finding(subject: "app \(app)", text: "a client of the bridge would be unknown: \(error.message)"))
       }
     } catch {
       return problems.append(Finding(subject: "bridge", text: error.message))
     }
-    for app in apps where !app.bridgeClients.isEmpty {
+    for tenant in tenants where !tenant.bridgeClients.isEmpty {
       // The directory has read them all.
-      let names = app.bridgeClients.map { pin in
+      let names = tenant.bridgeClients.map { pin in
         guard !BridgeDirectory.isDigest(pin),
           let certificate = try? CredentialInspection.load(file: pin, at: now).certificate
         else { return pin }
@@ -63,9 +63,9 @@ extension ServeCheck {
         return certificate.subject + (hasEnded ? " (ended \(end), accepted all the same)" : "")
       }
       facts.append(
-        Finding(subject: "app \(app.id)", text: "pinned clients of the bridge: \(names.joined(separator: "; "))"))
+        Finding(subject: "app \(tenant.id)", text: "pinned clients of the bridge: \(names.joined(separator: "; "))"))
     }
-    if bridge.clientAuthority == nil, apps.allSatisfy(\.bridgeClients.isEmpty) {
+    if bridge.clientAuthority == nil, tenants.allSatisfy(\.bridgeClients.isEmpty) {
       warnings.append(
         Finding(
           subject: "bridge",

@@ -2,7 +2,7 @@ package import Carillon
 
 extension DeploymentConfiguration {
   /// The app with this id; without one, the only app there is.
-  package func app(_ id: String?, file: String) throws(CarillonError) -> AppSettings {
+  package func app(_ id: String?, file: String) throws(CarillonError) -> AppConfiguration {
     let ids = apps.map(\.id)
     guard let id else {
       guard apps.count == 1 else {

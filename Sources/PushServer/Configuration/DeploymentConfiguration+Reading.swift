@@ -3,8 +3,9 @@ internal import PushTransport
 internal import PushWire
 
 extension DeploymentConfiguration {
-  /// Reads a configuration file. An unknown key, a value outside its range, or two apps with one id
-  /// are errors that name file and line.
+  /// Reads the part of a configuration file that every command needs: the journal and the apps. The
+  /// keys of `carillon serve` are passed over. Any other unknown key, a value outside its range, or
+  /// two apps with one id are errors that name file and line.
   ///
   /// Relative paths start at the file's folder. Whether the files that they name exist is not
   /// checked here.
@@ -17,32 +18,48 @@ extension DeploymentConfiguration {
   }
 
   private init(_ node: YAMLNode) throws(ConfigurationError) {
-    var reader = try YAMLReader(node)
-    try self.init(&reader, node)
-  }
-
-  /// - Parameter reader: what it has left is an error.
-  init(_ reader: inout YAMLReader, _ node: YAMLNode) throws(ConfigurationError) {
     self.init()
-    if let value = reader.take("journal") { journal = try JournalConfiguration(value) }
+    var reader = try YAMLReader(node)
     let apps = reader.take("apps")
+    if let value = reader.take("journal") { journal = try JournalConfiguration(value) }
+    for key in ServerConfiguration.keys { _ = reader.take(key) }
     try reader.finish()
-    guard let entries = try apps?.list(), !entries.isEmpty else {
-      throw node.error("names no app; add \"apps:\" with a list of them, each beginning with \"- id: …\"")
-    }
-    var lines: [String: Int] = [:]
-    for entry in entries {
-      let app = try AppSettings(entry)
-      if let line = lines.updateValue(entry.line, forKey: app.id) {
-        throw entry.error("has the same id as the entry in line \(line), \"\(app.id)\"; give each app an id of its own")
-      }
-      self.apps.append(app)
+    self.apps = try node.apps(apps) { node throws(ConfigurationError) in
+      var sections = try YAMLSections(node)
+      let app = try AppConfiguration(&sections)
+      for key in Tenant.keys { _ = try sections.take(key) }
+      try sections.finish()
+      return app
+    } id: {
+      $0.id
     }
   }
 }
 
+extension YAMLNode {
+  /// The apps of the file: at least one, each with an id of its own.
+  func apps<App>(
+    _ list: YAMLNode?, _ read: (YAMLNode) throws(ConfigurationError) -> App, id: (App) -> String
+  ) throws(ConfigurationError) -> [App] {
+    guard let entries = try list?.list(), !entries.isEmpty else {
+      throw error("names no app; add \"apps:\" with a list of them, each beginning with \"- id: …\"")
+    }
+    var apps: [App] = []
+    var lines: [String: Int] = [:]
+    for entry in entries {
+      let app = try read(entry)
+      if let line = lines.updateValue(entry.line, forKey: id(app)) {
+        throw entry.error(
+          "has the same id as the entry in line \(line), \"\(id(app))\"; give each app an id of its own")
+      }
+      apps.append(app)
+    }
+    return apps
+  }
+}
+
 extension JournalConfiguration {
-  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+  init(_ node: YAMLNode) throws(ConfigurationError) {
     self.init()
     var reader = try YAMLReader(node)
     if let value = reader.take("directory") { directory = try value.filePath() }
@@ -52,186 +69,53 @@ extension JournalConfiguration {
   }
 }
 
-extension AppSettings {
-  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
-    var reader = try YAMLReader(node)
-    let id = try reader.require("id", example: "news")
-    let name = try id.text()
-    guard name.utf8.count <= 128, name.allSatisfy({ $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) })
-    else {
-      throw id.error("must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \(name.cited)")
+extension AppConfiguration {
+  /// - Parameter sections: what they have left belongs to a service, or is an error.
+  init(_ sections: inout YAMLSections) throws(ConfigurationError) {
+    let id = try sections.require("id", example: "news")
+    if let problem = Self.problem(ofID: try id.text()) { throw id.error(problem) }
+    let credential = try sections.require("credential", example: "{ certificate: news.pem, key: news.key }")
+    self.init(
+      id: try id.text(), topic: nil, transport: Transport(.binary),
+      credential: Credential(try AppCredential(credential)))
+    for setting in AppSetting.all {
+      if let value = try sections.take(setting.key) { try setting.read(value, into: &self) }
     }
-    guard name != ".", name != ".." else {
-      throw id.error("must not be \(name.cited), which addresses and paths use otherwise; name the app, as in news")
-    }
-    let credentialNode = try reader.require("credential", example: "{ certificate: news.pem, key: news.key }")
-    self.init(id: name, credential: try AppCredential(credentialNode))
-
-    if let value = reader.take("topic") { topic = try value.text() }
-    if let value = reader.take("environment") { environment = try value.choice(PushEnvironment.self) }
-    if let value = reader.take("transport") { transport = try value.choice(Transport.self) }
-    try takeHTTP2(&reader)
-    if case .tokenKey = credential, transport == .binary {
-      throw credentialNode.error(
+    if case .tokenKey = self.credential.settings, !transport.isHTTP2 {
+      throw credential.error(
         "names a token key, which only transport: http2 can use; add that, or name a certificate")
     }
-    try takeConnection(&reader)
-    try takeLimits(&reader)
-    try takeService(&reader)
-    try reader.finish()
-  }
-
-  /// How the app's lanes send, over either protocol.
-  private mutating func takeConnection(_ reader: inout YAMLReader) throws(ConfigurationError) {
-    if let value = reader.take("command") {
-      try requireBinary(value, "the frame layout of the binary protocol")
-      guard let command = FrameVersion(rawValue: UInt8(try value.integer(in: 0...2))) else {
-        throw value.error("must be 0, 1 or 2")
-      }
-      self.command = command
-    }
-    if let value = reader.take("gateway") {
-      guard let endpoint = Endpoint(try value.text()) else {
-        throw value.error("must be host:port, as in gateway.example.com:2195, not \(try value.text().cited)")
-      }
-      gateway = endpoint
-    }
-    if let value = reader.take("trust") { trust = try value.filePath() }
-    if let value = reader.take("connections") { try takeConnections(value) }
-    if let value = reader.take("batching") { batching = try Batching(value) }
-    if let value = reader.take("window") { window = try Window(value) }
-    if let value = reader.take("settle") {
-      try requireBinary(value, "the quiet period of the binary protocol")
-      settle = try Settle(value)
-    }
-  }
-
-  /// How long and how fast the app sends.
-  private mutating func takeLimits(_ reader: inout YAMLReader) throws(ConfigurationError) {
-    if let value = reader.take("on-unknown") { onUnknown = try value.choice(LanePolicy.OnUnknown.self) }
-    if let value = reader.take("attempts") { attempts = try value.integer(in: 1...RequestPolicy.attemptCountLimit) }
-    if let value = reader.take("patience") { patience = try value.duration(in: Bounds.patience) }
-    if let value = reader.take("rate-limit") { rateLimit = try value.rate() }
-    if let value = reader.take("weight") { weight = try value.integer(in: Bounds.weight) }
-  }
-
-  /// What only `carillon serve` uses.
-  private mutating func takeService(_ reader: inout YAMLReader) throws(ConfigurationError) {
-    if let value = reader.take("bridge") {
-      var bridge = try YAMLReader(value)
-      for client in try bridge.take("clients")?.list() ?? [] {
-        let text = try client.text()
-        bridgeClients.append(text.hasPrefix("sha256:") ? text : try client.filePath())
-      }
-      try bridge.finish()
-    }
-    if let value = reader.take("time-zone") { timeZone = try value.timeZone() }
-    if let value = reader.take("quiet-hours") { quietHours = try value.quietHours() }
-    if let value = reader.take("audiences") {
-      var audiences = try YAMLReader(value)
-      audienceByteCount = try audiences.take("bytes")?.byteCount(in: 64 << 10...1 << 50)
-      try audiences.finish()
-    }
-    if let value = reader.take("campaigns") {
-      var campaigns = try YAMLReader(value)
-      if let count = campaigns.take("unfinished") { openCampaignCount = try count.integer(in: Bounds.openCampaigns) }
-      try campaigns.finish()
-    }
-    if let value = reader.take("queue") {
-      var queue = try YAMLReader(value)
-      queueByteCount = try queue.take("bytes")?.byteCount(in: 64 << 10...4 << 30)
-      try queue.finish()
-    }
-    if let value = reader.take("feedback") { try takeFeedback(value) }
-  }
-
-  /// `{ every, service }`
-  private mutating func takeFeedback(_ node: YAMLNode) throws(ConfigurationError) {
-    try requireBinary(node, "how the feedback service of the binary protocol is read")
-    var reader = try YAMLReader(node)
-    if let value = reader.take("every") {
-      feedbackInterval =
-        try value.text() == "never" ? .zero : try value.duration(in: .seconds(1) ... .seconds(30 * 86_400))
-    }
-    if let value = reader.take("service") {
-      guard let endpoint = Endpoint(try value.text()) else {
-        throw value.error("must be host:port, as in feedback.example.com:2196, not \(try value.text().cited)")
-      }
-      feedbackService = endpoint
-    }
-    try reader.finish()
-  }
-
-  private mutating func takeHTTP2(_ reader: inout YAMLReader) throws(ConfigurationError) {
-    if let value = reader.take("push-type") {
-      try requireHTTP2(value)
-      pushType = try value.choice(PushType.self)
-    }
-    if let value = reader.take("request-timeout") {
-      try requireHTTP2(value)
-      requestTimeout = try value.duration(in: Bounds.requestTimeout)
-    }
-    if let value = reader.take("streams") {
-      try requireHTTP2(value)
-      streams = try value.integer(in: 1...RequestPolicy.streamCountLimit)
-    }
-    if let value = reader.take("ping-interval") {
-      try requireHTTP2(value)
-      pingInterval = try value.duration(in: .seconds(1) ... .seconds(3600))
-    }
-  }
-
-  private func requireHTTP2(_ node: YAMLNode) throws(ConfigurationError) {
-    guard transport == .http2 else { throw node.error("needs transport: http2") }
-  }
-
-  private func requireBinary(_ node: YAMLNode, _ what: String) throws(ConfigurationError) {
-    guard transport == .binary else {
-      throw node.error("does not fit transport: http2, because it sets \(what); leave it out")
-    }
-  }
-
-  /// `{ min, max, per-minute }`. Without a max, a min above 8 is also the max.
-  private mutating func takeConnections(_ node: YAMLNode) throws(ConfigurationError) {
-    var reader = try YAMLReader(node)
-    let least = try reader.take("min")?.integer(in: Bounds.connections)
-    let most = try reader.take("max")?.integer(in: Bounds.connections)
-    connectionsPerMinute = try reader.take("per-minute")?.integer(in: Bounds.connectionsPerMinute)
-    try reader.finish()
-    let lower = least ?? 1
-    let upper = most ?? max(8, lower)
-    guard lower <= upper else { throw node.error("has a min (\(lower)) above its max (\(upper)); exchange them") }
-    connections = lower...upper
   }
 }
 
-extension AppSettings.Batching {
-  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
-    self.init()
-    var reader = try YAMLReader(node)
-    if let value = reader.take("max-bytes") { maxBytes = try value.byteCount(in: 4 << 10...16 << 20) }
-    if let value = reader.take("max-delay") { maxDelay = try value.duration(in: AppSettings.Bounds.batchDelay) }
-    try reader.finish()
-  }
-}
-
-extension AppSettings.Window {
-  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
-    self.init()
-    var reader = try YAMLReader(node)
-    if let value = reader.take("notifications") { notifications = try value.integer(in: 64...16_777_216) }
-    if let value = reader.take("bytes") { bytes = try value.byteCount(in: 64 << 10...1 << 30) }
-    try reader.finish()
-  }
-}
-
-extension AppSettings.Settle {
-  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
-    self.init()
-    var reader = try YAMLReader(node)
-    if let value = reader.take("quiet") { quiet = try value.duration(in: AppSettings.Bounds.quiet) }
-    if let value = reader.take("confirm") { confirm = try value.choice(LanePolicy.Confirm.self) }
-    try reader.finish()
+extension AppSetting {
+  fileprivate func read(_ node: YAMLNode, into app: inout AppConfiguration) throws(ConfigurationError) {
+    switch (transport, app.transport.name) {
+    case (.http2, .binary): throw node.error("needs transport: http2")
+    case (.binary, .http2):
+      throw node.error("does not fit transport: http2, because only the binary protocol has it; leave it out")
+    default: break
+    }
+    switch value {
+    case .integer(let path, let range):
+      let number = try node.integer(in: range)
+      if key == "connections.max", number < app.connections.lowerBound {
+        throw node.error("(\(number)) is below connections.min (\(app.connections.lowerBound)); exchange them")
+      }
+      app[keyPath: path] = number
+    case .byteCount(let path, let range): app[keyPath: path] = try node.byteCount(in: range)
+    case .duration(let path, let range): app[keyPath: path] = try node.duration(in: range)
+    case .optionalInteger(let path, let range): app[keyPath: path] = try node.integer(in: range)
+    case .rate(let path): app[keyPath: path] = try node.rate()
+    case .text(let path): app[keyPath: path] = try node.text()
+    case .file(let path): app[keyPath: path] = try node.filePath()
+    case .gateway(let path):
+      guard let endpoint = Endpoint(try node.text()) else {
+        throw node.error("must be host:port, as in gateway.example.com:2195, not \(try node.text().cited)")
+      }
+      app[keyPath: path] = AppConfiguration.Gateway(endpoint)
+    case .word(let path, let words): app[keyPath: path] = try node.word(of: words)
+    }
   }
 }
 

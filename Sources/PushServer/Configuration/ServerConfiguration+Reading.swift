@@ -14,10 +14,18 @@ extension ServerConfiguration {
     try ServerConfiguration(YAMLNode.parse(text, file: file))
   }
 
+  /// The keys that only `carillon serve` reads.
+  static let keys = ["api", "admin", "store", "shutdown", "retention", "log", "bridge"]
+
   private init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
-    let parts = ["api", "admin", "store", "shutdown", "retention", "log", "bridge"].map { reader.take($0) }
-    self.init(deployment: try DeploymentConfiguration(&reader, node))
+    let apps = reader.take("apps")
+    let journal = try reader.take("journal").map { node throws(ConfigurationError) in try JournalConfiguration(node) }
+    let parts = Self.keys.map { reader.take($0) }
+    try reader.finish()
+    self.init(
+      journal: journal ?? JournalConfiguration(),
+      tenants: try node.apps(apps, { node throws(ConfigurationError) in try Tenant(node) }, id: { $0.id }))
     if let value = parts[0] { api = try API(value) }
     if let value = parts[1] { admin = try Admin(value) }
     if let value = parts[2] {
@@ -29,7 +37,7 @@ extension ServerConfiguration {
     if let value = parts[6] { bridge = try BridgeConfiguration(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }
     if let value = parts[5] { log = try Log(value) }
-    guard deployment.journal.directory != nil else {
+    guard self.journal.directory != nil else {
       throw node.error(
         "names no journal, without which an acknowledged notification could be lost; add "
           + "\"journal: { directory: journal }\"")

@@ -61,7 +61,9 @@ package struct ServerConfiguration: Hashable, Sendable {
     package init() {}
   }
 
-  package var deployment: DeploymentConfiguration
+  package var journal: JournalConfiguration
+  /// At least one, each with an id of its own, in the order of the file.
+  package var tenants: [Tenant]
   package var api = API()
   package var admin = Admin()
   /// Of the SQLite file. Nil: `store.db` in the folder of the configuration file.
@@ -73,7 +75,10 @@ package struct ServerConfiguration: Hashable, Sendable {
   /// How long outcomes and batches can be asked for after they ended.
   package var retention = Duration.seconds(7 * 86_400)
 
-  package init(deployment: DeploymentConfiguration) { self.deployment = deployment }
+  package init(journal: JournalConfiguration, tenants: [Tenant]) {
+    self.journal = journal
+    self.tenants = tenants
+  }
 
   /// - Parameter file: the configuration file.
   package func storePath(besides file: String) -> String { storePath ?? FilePath.resolve("store.db", besides: file) }

@@ -45,6 +45,31 @@ package struct YAMLReader {
   }
 }
 
+/// A map whose keys may be in maps of their own: `batching.max-bytes` is `max-bytes` in `batching`.
+struct YAMLSections {
+  private var reader: YAMLReader
+  private var sections: [String: YAMLReader] = [:]
+
+  init(_ node: YAMLNode) throws(ConfigurationError) { reader = try YAMLReader(node) }
+
+  mutating func take(_ key: String) throws(ConfigurationError) -> YAMLNode? {
+    let parts = key.split(separator: ".", maxSplits: 1).map(String.init)
+    guard parts.count == 2 else { return reader.take(key) }
+    if sections[parts[0]] == nil, let section = reader.take(parts[0]) { sections[parts[0]] = try YAMLReader(section) }
+    return sections[parts[0]]?.take(parts[1])
+  }
+
+  mutating func require(_ key: String, example: String) throws(ConfigurationError) -> YAMLNode {
+    try reader.require(key, example: example)
+  }
+
+  /// As ``YAMLReader/finish()``.
+  func finish() throws(ConfigurationError) {
+    try reader.finish()
+    for (_, section) in sections.sorted(by: { $0.key < $1.key }) { try section.finish() }
+  }
+}
+
 extension YAMLNode {
   package func text() throws(ConfigurationError) -> String {
     guard case .text(let text) = content, !text.isEmpty else { throw error("must be a single value") }
@@ -63,9 +88,15 @@ extension YAMLNode {
   /// One of the raw values of `Choice`.
   package func choice<Choice: RawRepresentable & CaseIterable>(_ type: Choice.Type) throws(ConfigurationError) -> Choice
   where Choice.RawValue == String {
-    let text = try text()
-    if let choice = Choice(rawValue: text) { return choice }
     let words = Choice.allCases.map(\.rawValue)
+    guard let choice = Choice(rawValue: try word(of: words)) else { throw error("is none of \(words)") }
+    return choice
+  }
+
+  /// One of these.
+  func word(of words: [String]) throws(ConfigurationError) -> String {
+    let text = try text()
+    if words.contains(text) { return text }
     let advice = Suggestion.nearest(to: text, in: words).map { "; did you mean \"\($0)\"?" } ?? ""
     throw error("must be \(words.joined(separator: " or ")), not \(text.cited)\(advice)")
   }

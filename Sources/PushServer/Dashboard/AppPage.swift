@@ -56,7 +56,7 @@ extension Dashboard {
     return """
       <section id="facts" data-live class="card"><h2>Now</h2>
       <dl>
-      <dt>Topic</dt><dd>\(app.configuration.topic)</dd>
+      <dt>Topic</dt><dd>\(app.configuration.topic ?? "")</dd>
       <dt>Gateway</dt><dd>\(status.gateway), \(status.transport)</dd>
       <dt>Credential</dt><dd>\(CredentialText.text(status))</dd>
       <dt>Connections</dt><dd>\(status.connections.open) open, \(status.connections.opening) opening,

@@ -9,21 +9,20 @@ internal import Synchronization
 struct FeedbackPolling: Service {
   let deployment: Deployment
   let store: any Store
-  /// The settings of the present apps.
-  let settings: @Sendable () -> [AppSettings]
+  /// The present ones.
+  let tenants: @Sendable () -> [Tenant]
   let logger: Logger
 
   /// Connections to feedback services at the same time.
   private static let concurrency = 4
   /// Apps that were added are seen within this time.
   private static let longestSleep = Duration.seconds(60)
-  static let standardInterval = Duration.seconds(86_400)
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var due: [String: StoreInstant] = [:]
       while !Task.isCancelled {
-        let apps = settings().filter { $0.transport == .binary && $0.feedbackInterval != .zero }
+        let apps = tenants().filter { !$0.app.transport.isHTTP2 && $0.feedbackInterval != .zero }
         due = await plan(apps, due)
         let now = StoreInstant.now
         let ready = apps.filter { due[$0.id].map { $0 <= now } ?? false }
@@ -38,17 +37,17 @@ struct FeedbackPolling: Service {
   }
 
   /// When each app's turn is, of those that are there.
-  private func plan(_ apps: [AppSettings], _ due: [String: StoreInstant]) async -> [String: StoreInstant] {
+  private func plan(_ tenants: [Tenant], _ due: [String: StoreInstant]) async -> [String: StoreInstant] {
     var planned: [String: StoreInstant] = [:]
-    for app in apps {
+    for app in tenants {
       // An interval that has become shorter counts at once.
-      if let known = due[app.id], known <= StoreInstant.now.advanced(by: interval(app) * 1.1) {
+      if let known = due[app.id], known <= StoreInstant.now.advanced(by: app.feedbackInterval * 1.1) {
         planned[app.id] = known
         continue
       }
       do throws(StoreError) {
         planned[app.id] = FeedbackSchedule.next(
-          after: try await store.lastFeedbackPoll(app: app.id), every: interval(app), now: .now,
+          after: try await store.lastFeedbackPoll(app: app.id), every: app.feedbackInterval, now: .now,
           chance: .random(in: 0...1))
       } catch {
         logger.error("the store cannot be read", metadata: ["why": "\(error)"])
@@ -57,29 +56,27 @@ struct FeedbackPolling: Service {
     return planned
   }
 
-  private func interval(_ app: AppSettings) -> Duration { app.feedbackInterval ?? Self.standardInterval }
-
   /// Returns when each app's next turn is.
-  private func poll(_ apps: [AppSettings]) async -> [(String, StoreInstant)] {
+  private func poll(_ tenants: [Tenant]) async -> [(String, StoreInstant)] {
     await withTaskGroup(of: (String, StoreInstant).self) { group in
-      for app in apps { group.addTask { (app.id, await poll(app)) } }
+      for app in tenants { group.addTask { (app.id, await poll(app)) } }
       return await group.reduce(into: []) { $0.append($1) }
     }
   }
 
-  private func poll(_ app: AppSettings) async -> StoreInstant {
+  private func poll(_ app: Tenant) async -> StoreInstant {
     do {
       let count = try await deployment.app(app.id).readFeedback(
-        from: app.feedbackService, into: StoredFeedback(app: app.id, store: store))
+        into: StoredFeedback(app: app.id, store: store))
       let now = StoreInstant.now
       try await store.noteFeedbackPoll(app: app.id, at: now)
       logger.info("feedback read", metadata: ["app": "\(app.id)", "devices": "\(count)"])
-      return FeedbackSchedule.next(after: now, every: interval(app), now: now, chance: .random(in: 0...1))
+      return FeedbackSchedule.next(after: now, every: app.feedbackInterval, now: now, chance: .random(in: 0...1))
     } catch {
       if !Task.isCancelled {
         logger.warning("feedback cannot be read", metadata: ["app": "\(app.id)", "why": "\(error)"])
       }
-      return FeedbackSchedule.afterFailure(every: interval(app), now: .now, chance: .random(in: 0...1))
+      return FeedbackSchedule.afterFailure(every: app.feedbackInterval, now: .now, chance: .random(in: 0...1))
     }
   }
 }

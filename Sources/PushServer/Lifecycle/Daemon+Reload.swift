@@ -28,33 +28,33 @@ extension Daemon {
     }
     report.waiting = changed.waiting(besides: configuration)
     let new = Self.byID(changed)
-    let old = settings.withLock { $0 }
+    let old = tenants.withLock { $0 }
     report.removed = old.keys.filter { new[$0] == nil }.sorted()
     await remove(report.removed)
     let hasAdded = new.keys.contains { old[$0] == nil }
     let paused = hasAdded ? (try? await store.pausedApps()) ?? [:] : [:]
-    for app in changed.deployment.apps {
+    for tenant in changed.tenants {
       do throws(CarillonError) {
-        let isChanged = try await use(app, known: old[app.id], isPaused: paused[app.id] != nil)
-        if old[app.id] == nil {
-          report.added.append(app.id)
-          if let defect = try deployment.app(app.id).credentialDefect {
-            problem("the app begins suspended", "it begins suspended: \(defect)", app: app.id)
+        let isChanged = try await use(tenant, known: old[tenant.id], isPaused: paused[tenant.id] != nil)
+        if old[tenant.id] == nil {
+          report.added.append(tenant.id)
+          if let defect = try deployment.app(tenant.id).credentialDefect {
+            problem("the app begins suspended", "it begins suspended: \(defect)", app: tenant.id)
           }
         } else if isChanged {
-          report.refreshed.append(app.id)
+          report.refreshed.append(tenant.id)
         }
-        let waiting = settings.withLock { $0[app.id] }.map { app.waiting(besides: $0) } ?? []
-        if !waiting.isEmpty { report.waiting.append("app \(app.id): \(waiting.joined(separator: ", "))") }
+        let waiting = tenants.withLock { $0[tenant.id] }.map { tenant.app.waiting(besides: $0.app) } ?? []
+        if !waiting.isEmpty { report.waiting.append("app \(tenant.id): \(waiting.joined(separator: ", "))") }
       } catch {
-        problem("the app stays as it was", error.message, app: app.id)
+        problem("the app stays as it was", error.message, app: tenant.id)
       }
     }
     // A new app may have notifications of an earlier process.
     _ = await deployment.resumeIntake()
     campaigns.controller.signalAll()
-    let apps = settings.withLock { $0.values.sorted { $0.id < $1.id } }
-    for (what, why) in bridge?.reload(changed, apps: apps) ?? [] { problem(what, why) }
+    let present = tenants.withLock { $0.values.sorted { $0.id < $1.id } }
+    for (what, why) in bridge?.reload(changed, tenants: present) ?? [] { problem(what, why) }
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
     if !report.waiting.isEmpty {
       logger.warning(
@@ -67,7 +67,7 @@ extension Daemon {
   private static let removalLimit = 256
 
   private func remove(_ apps: [String]) async {
-    settings.withLock { settings in for id in apps { settings[id] = nil } }
+    tenants.withLock { tenants in for id in apps { tenants[id] = nil } }
     await withTaskGroup(of: Void.self) { tasks in
       for (index, id) in apps.enumerated() {
         if index >= Self.removalLimit { await tasks.next() }
@@ -86,17 +86,18 @@ extension Daemon {
   }
 
   /// - Returns: whether it has another credential.
-  private func use(_ app: AppSettings, known: AppSettings?, isPaused: Bool) async throws(CarillonError) -> Bool {
-    let configuration = try AppConfiguration(app)
+  private func use(_ tenant: Tenant, known: Tenant?, isPaused: Bool) async throws(CarillonError) -> Bool {
     guard let known else {
-      let added = try deployment.add(configuration)
+      let added = try deployment.add(tenant.app)
       if isPaused { added.pause() }
-      settings.withLock { $0[app.id] = app }
-      logger.notice("app added", metadata: ["app": "\(app.id)"])
+      tenants.withLock { $0[tenant.id] = tenant }
+      logger.notice("app added", metadata: ["app": "\(tenant.id)"])
       return true
     }
-    let isChanged = try await deployment.app(app.id).takeOver(configuration)
-    settings.withLock { $0[app.id] = app.atOnce(besides: known) }
+    let isChanged = try await deployment.app(tenant.id).takeOver(tenant.app)
+    var present = tenant
+    present.app = known.app.adopting(tenant.app)
+    tenants.withLock { $0[tenant.id] = present }
     return isChanged
   }
 

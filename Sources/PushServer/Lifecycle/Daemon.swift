@@ -30,8 +30,8 @@ package final class Daemon: Sendable {
   }
 
   let configuration: ServerConfiguration
-  /// The configuration that counts at present, of apps: it changes when it is read again.
-  let settings: Mutex<[String: AppSettings]>
+  /// As they count at present: they change when the configuration is read again.
+  let tenants: Mutex<[String: Tenant]>
   let file: String
   /// The credential files that the configuration names at present.
   let credentialFiles: Mutex<[String]>
@@ -82,7 +82,7 @@ package final class Daemon: Sendable {
     self.configuration = configuration
     self.file = file
     credentialFiles = Mutex(configuration.credentialFiles)
-    settings = Mutex(Self.byID(configuration))
+    tenants = Mutex(Self.byID(configuration))
     self.manager = manager
     self.recoveryPause = recoveryPause
     deadline = EndDeadline(configuration.shutdown, passed: overdue)
@@ -96,20 +96,19 @@ package final class Daemon: Sendable {
         ])
     }
     certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
-    var apps: [AppConfiguration] = []
-    for settings in configuration.deployment.apps { apps.append(try AppConfiguration(settings)) }
-    guard let journal = JournalSettings(configuration.deployment.journal) else {
+    guard let journal = JournalSettings(configuration.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
     do throws(StoreError) { store = try SQLiteStore(path: configuration.storePath(besides: file)) } catch {
       throw CarillonError(.journal, error.description)
     }
     deployment = try Deployment(
-      serving: apps, journal: journal, shutdownTimeout: configuration.shutdown.drain, logger: logger)
+      serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
+      logger: logger)
     outcomes = OutcomeRecorder(store: store)
     keys = KeyRing(store: store, rate: configuration.api.rateLimit)
     statistics = ServiceStatistics(
-      journalDirectory: configuration.deployment.journal.directory ?? ".",
+      journalDirectory: configuration.journal.directory ?? ".",
       storePath: configuration.storePath(besides: file))
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(configuration, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
@@ -164,7 +163,7 @@ package final class Daemon: Sendable {
 
   private func makeCampaigns() -> CampaignRunner {
     let schedule = CampaignSchedule(deployment: deployment) { [self] app in
-      CampaignTimes.App(settings.withLock { $0[app] })
+      CampaignTimes.App(tenants.withLock { $0[app] })
     }
     return CampaignRunner(
       controller: CampaignController(store: store),
@@ -179,7 +178,7 @@ package final class Daemon: Sendable {
   ) -> ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
-      queueByteCount: { [self] app in settings.withLock { $0[app]?.queueByteCountOrDefault ?? 0 } },
+      queueByteCount: { [self] app in tenants.withLock { $0[app]?.queueByteCount ?? 0 } },
       isOpen: { [self] in isOpen.load(ordering: .relaxed) },
       journalFailure: { [deployment] in deployment.journalFailure })
     let dashboard = Dashboard(
@@ -269,7 +268,7 @@ package final class Daemon: Sendable {
     }
     services.append(
       FeedbackPolling(
-        deployment: deployment, store: store, settings: { [self] in settings.withLock { Array($0.values) } },
+        deployment: deployment, store: store, tenants: { [self] in tenants.withLock { Array($0.values) } },
         logger: logger))
     services.append(api)
     return services.map { .init(service: $0) } + [
@@ -315,8 +314,8 @@ package final class Daemon: Sendable {
     }
   }
 
-  static func byID(_ configuration: ServerConfiguration) -> [String: AppSettings] {
-    Dictionary(configuration.deployment.apps.map { ($0.id, $0) }) { first, _ in first }
+  static func byID(_ configuration: ServerConfiguration) -> [String: Tenant] {
+    Dictionary(configuration.tenants.map { ($0.id, $0) }) { first, _ in first }
   }
 
   /// - Parameter prepare: runs before it listens.

@@ -108,7 +108,7 @@ extension ServerConfiguration {
   /// The folders of the journal and of the store.
   func folders(besides file: String) -> [String] {
     [
-      deployment.journal.directory ?? ".",
+      journal.directory ?? ".",
       URL(filePath: storePath(besides: file)).deletingLastPathComponent().path(percentEncoded: false),
     ]
   }

@@ -48,33 +48,34 @@ extension ServeCheck {
   }
 }
 
-extension AppSettings {
+extension Tenant {
   /// How the app behaves, and which settings are not the usual ones.
   var checkedSentences: [String] {
+    var usual = Tenant(AppConfiguration(id: id, topic: nil, transport: .init(.binary), credential: app.credential))
     var sentences = [
-      "its weight is \(weight), and without progress for \(Quantity.describe(patience)) it is suspended and tries "
-        + "again later"
+      "its weight is \(app.weight), and without progress for \(Quantity.describe(app.patience)) it is suspended and "
+        + "tries again later"
     ]
     if let quietHours { sentences.append("campaigns pause during \(quietHours), \(timeZone ?? "UTC")") }
     if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }
-    if let audienceByteCount {
+    if audienceByteCount != usual.audienceByteCount {
       sentences.append("the audiences of its campaigns have at most \(Quantity.describe(byteCount: audienceByteCount))")
     }
-    if openCampaignCount != AppSettings(id: id, credential: credential).openCampaignCount {
+    if openCampaignCount != usual.openCampaignCount {
       sentences.append("at most \(NumberText.grouped(openCampaignCount)) of its campaigns may be unfinished")
     }
-    if transport == .binary {
+    if !app.transport.isHTTP2 {
       switch feedbackInterval {
-      case .zero?: sentences.append("its feedback service is never read")
+      case .zero: sentences.append("its feedback service is never read")
       case let every:
-        let interval = every.map { "every \(Quantity.describe($0))" } ?? "daily"
-        sentences.append("its feedback service at \(feedbackOrDefault) is read \(interval)")
+        let interval = every == usual.feedbackInterval ? "daily" : "every \(Quantity.describe(every))"
+        sentences.append("its feedback service at \(app.feedbackOrDefault) is read \(interval)")
       }
     }
-    var usual = AppSettings(id: id, credential: credential)
     // What the first sentence has.
-    (usual.topic, usual.transport, usual.gateway, usual.connections) = (topic, transport, gateway, connections)
-    let names = waiting(besides: usual)
+    usual.app.transport = .init(app.transport.name)
+    (usual.app.topic, usual.app.gateway, usual.app.connections) = (app.topic, app.gateway, app.connections)
+    let names = app.waiting(besides: usual.app)
     if !names.isEmpty { sentences.append("changed from the default: \(names.joined(separator: ", "))") }
     return sentences
   }

@@ -26,11 +26,11 @@ package struct ServeCheck: Sendable {
   package static func run(_ configuration: ServerConfiguration, file: String) async -> ServeCheck {
     var check = ServeCheck()
     let now = Int64(Date().timeIntervalSince1970)
-    for app in configuration.deployment.apps { check.add(app, now) }
-    check.add(configuration.deployment.journal)
+    for tenant in configuration.tenants { check.add(tenant, now) }
+    check.add(configuration.journal)
     check.addStore(configuration.storePath(besides: file))
     check.add(configuration.api, now)
-    if let bridge = configuration.bridge { check.add(bridge, configuration.deployment.apps, now) }
+    if let bridge = configuration.bridge { check.add(bridge, configuration.tenants, now) }
     check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
     check.addLimits(configuration)
     await check.addRoom(configuration.folders(besides: file).map(DiskState.nearest))
@@ -40,23 +40,24 @@ package struct ServeCheck: Sendable {
 
   // MARK: Apps
 
-  private mutating func add(_ app: AppSettings, _ now: Int64) {
+  private mutating func add(_ tenant: Tenant, _ now: Int64) {
+    let app = tenant.app
     let subject = "app \(app.id)"
     do throws(CarillonError) {
-      _ = try AppConfiguration(app)
+      try app.check()
       let credential = try ResolvedCredential.resolve(app, registry: ProviderTokenRegistry(), validAt: now)
       var parts = [
-        "\(app.transport == .http2 ? "HTTP/2" : "the binary protocol") to \(app.gatewayOrDefault)",
+        "\(app.transport.isHTTP2 ? "HTTP/2" : "the binary protocol") to \(app.gatewayOrDefault)",
         app.connections.count == 1
           ? NumberText.count(app.connections.lowerBound, "connection")
           : "\(app.connections.lowerBound) to \(app.connections.upperBound) connections",
       ]
       if let topic = app.topic { parts.insert("topic \(topic)", at: 1) }
-      if let key = app.credential.keyIdentifier { parts.append("token key \(key)") }
+      if let key = app.credential.settings.keyIdentifier { parts.append("token key \(key)") }
       if let rate = app.rateLimit { parts.append("at most \(rate.formatted()) notifications/s") }
-      parts.append("a queue of \(Quantity.describe(byteCount: app.queueByteCountOrDefault))")
+      parts.append("a queue of \(Quantity.describe(byteCount: tenant.queueByteCount))")
       facts.append(Finding(subject: subject, text: parts.joined(separator: ", ")))
-      facts += app.checkedSentences.map { Finding(subject: subject, text: $0) }
+      facts += tenant.checkedSentences.map { Finding(subject: subject, text: $0) }
       if let certificate = credential.certificate { add(certificate, subject, now) }
     } catch  where error.code == .credential {
       errors.append(
@@ -168,7 +169,7 @@ package struct ServeCheck: Sendable {
 
   private mutating func addPorts(_ configuration: ServerConfiguration) async {
     // Only one that holds this journal is the one that this would replace.
-    let isLocked = DiskState.isLocked(journal: configuration.deployment.journal.directory ?? ".")
+    let isLocked = DiskState.isLocked(journal: configuration.journal.directory ?? ".")
     var isRunning = false
     if isLocked { isRunning = await Self.answers(configuration.admin.listen) }
     if isLocked, !isRunning {

@@ -8,8 +8,9 @@ extension ServerConfiguration {
     func add(_ credential: CredentialFiles) {
       files += [credential.certificate, credential.key, credential.passphraseFile].compactMap { $0 }
     }
-    for app in deployment.apps { files += app.credentialFiles }
-    for app in deployment.apps { files += app.bridgeClients.filter { !BridgeDirectory.isDigest($0) } }
+    for tenant in tenants {
+      files += tenant.app.credentialFiles + tenant.bridgeClients.filter { !BridgeDirectory.isDigest($0) }
+    }
     if let bridge { files += bridge.files }
     if let certificate = api.certificate { add(certificate) }
     return Set(files).sorted()

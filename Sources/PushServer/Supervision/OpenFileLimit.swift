@@ -32,7 +32,7 @@ enum OpenFileLimit {
   /// has as many connections as the API may have.
   static func need(_ configuration: ServerConfiguration) -> Int {
     let clients = 2 * configuration.api.maxConnections + (configuration.bridge?.connectionLimit ?? 0)
-    let lanes = configuration.deployment.apps.reduce(0) { $0 + $1.connections.upperBound }
+    let lanes = configuration.tenants.reduce(0) { $0 + $1.app.connections.upperBound }
     return clients + lanes + otherFileCount
   }
 }

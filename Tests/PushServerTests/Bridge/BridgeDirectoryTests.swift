@@ -8,19 +8,20 @@ struct BridgeDirectoryTests {
   @Test("a pinned certificate that cannot be read is told, and the clients of other apps are known")
   func unreadable() throws {
     let digest = String(repeating: "ab", count: 32)
-    let apps = [("news", "/nowhere/client.pem"), ("chat", "sha256:\(digest)")].map { id, pin in
-      var app = AppSettings(id: id, credential: .certificate(CredentialFiles(certificate: "")))
-      app.bridgeClients = [pin]
-      return app
+    let tenants = [("news", "/nowhere/client.pem"), ("chat", "sha256:\(digest)")].map { id, pin in
+      var tenant = Tenant(
+        AppConfiguration(id: id, topic: nil, transport: .binary(), credential: .certificate(file: "")))
+      tenant.bridgeClients = [pin]
+      return tenant
     }
-    #expect(throws: CarillonError.self) { try BridgeDirectory(apps) }
+    #expect(throws: CarillonError.self) { try BridgeDirectory(tenants) }
     var told: [String] = []
-    _ = try BridgeDirectory(apps) { app, error in
+    _ = try BridgeDirectory(tenants) { app, error in
       told.append(app)
       #expect(error.message.contains("/nowhere/client.pem"))
     }
     #expect(told == ["news"])
-    var wrong = apps
+    var wrong = tenants
     wrong[0].bridgeClients = ["sha256:short"]
     #expect(throws: CarillonError.self) { try BridgeDirectory(wrong) { _, _ in } }
   }

@@ -47,7 +47,7 @@ struct BridgeValueTests {
     #expect(bridge.session.window.conclusionTime == .seconds(5))
     #expect(bridge.session.limits.enhancedPayload == 2048)
     #expect(
-      read.deployment.apps[0].bridgeClients == ["/etc/old.pem", "sha256:" + String(repeating: "ab", count: 32)])
+      read.tenants[0].bridgeClients == ["/etc/old.pem", "sha256:" + String(repeating: "ab", count: 32)])
   }
 
   @Test("mistakes are named", arguments: ["{ listen: \"0.0.0.0:2195\" }", "{ listen: 7, certificate: a.pem }"])

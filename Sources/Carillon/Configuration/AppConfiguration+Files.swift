@@ -1,16 +1,16 @@
 internal import Foundation
 internal import PushTransport
 
-extension AppSettings {
+extension AppConfiguration {
   /// The files that say who the app is and whom it trusts.
   package var credentialFiles: [String] {
     let files: [String?] =
-      switch credential {
+      switch credential.settings {
       case .certificate(let files): [files.certificate, files.key, files.passphraseFile]
       case .tokenKey(let key): [key.file]
       case .certificateInMemory, .tokenKeyInMemory: []
       }
-    return (files + [trust]).compactMap { $0 }
+    return (files + [trustedAuthorities]).compactMap { $0 }
   }
 
   /// A digest of the content of these files: it differs after every change.

@@ -1,5 +1,6 @@
+internal import PushEngine
 internal import PushTransport
-internal import PushWire
+package import PushWire
 
 /// One app of a deployment: its topic, how its gateway is reached, and its limits.
 ///
@@ -15,9 +16,9 @@ internal import PushWire
 public struct AppConfiguration: Hashable, Sendable {
   /// Names the app within its deployment: letters, digits, `.`, `_` and `-`.
   public var id: String
-  /// The app's bundle identifier. Over HTTP/2 `apns-topic` is made of it. Over the binary protocol
-  /// the certificate decides about the topic.
-  public var topic: String
+  /// The app's bundle identifier, which a deployment demands. Over HTTP/2 `apns-topic` is made of
+  /// it. Over the binary protocol the certificate decides about the topic.
+  public var topic: String?
   /// What is spoken with the gateway, and with which environment.
   public var transport: Transport
   /// How the app proves to the gateway who it is.
@@ -25,32 +26,35 @@ public struct AppConfiguration: Hashable, Sendable {
   /// Where to connect. Default nil: Apple's gateway for the transport and the environment. Apple
   /// switched its binary gateways off in 2021.
   public var gateway: Gateway?
+  /// The binary protocol's feedback service. Default nil: Apple's, or port 2196 of ``gateway``.
+  public var feedbackService: Gateway?
   /// A PEM file with the authorities that the gateway's certificate is checked against. Default
   /// nil: the system's.
   public var trustedAuthorities: String?
   /// The push type of notifications that set none (HTTP/2). Default
   /// ``PushNotification/PushType/alert``.
   public var pushType = PushNotification.PushType.alert
-  /// How many connections there may be. The first number is kept open, more are added while they
-  /// help. Default 1…8.
-  public var connections = AppConfiguration.standard.connections
-  /// New connections per minute, all together. Default nil: 3,000 for Apple's gateways, 60,000 for
-  /// any other.
+  /// How many connections there may be, within 1…1000. The first number is kept open, more are
+  /// added while they help. Default 1…8.
+  public var connections = AppConfiguration.engine.connections
+  /// New connections per minute, all together, from 1 to 1,000,000. Default nil: 3,000 for Apple's
+  /// gateways, 60,000 for any other.
   public var connectionsPerMinute: Int?
   /// Notifications per second. Default nil: no limit.
   public var rateLimit: Double?
   /// Its part of the processor when several apps have more to send than it manages: one with weight
   /// 3 sends three times the bytes of one with weight 1. From 1 to 100. Default 1.
-  public var weight = AppConfiguration.standard.weight
+  public var weight = AppConfiguration.engine.weight
   /// How long the app keeps trying while nothing gets through at all, before it stops; see
-  /// ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``. Default 15 minutes.
-  public var patience = AppConfiguration.standard.patience
+  /// ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``. From one second to a week. Default 15
+  /// minutes.
+  public var patience = AppConfiguration.engine.patience
   /// How many connections may end around one notification, or how many "not now" it may get, before
-  /// it is given up. Default 5.
-  public var attempts = AppConfiguration.standard.attempts
+  /// it is given up. From 1 to 1,000. Default 5.
+  public var attempts = AppConfiguration.engine.policy.attempts
   /// What becomes of notifications that may have arrived when their connection ended. Default
   /// ``UnknownPolicy/resend``.
-  public var onUnknown = UnknownPolicy(wire: AppConfiguration.standard.onUnknown)
+  public var onUnknown = UnknownPolicy(wire: AppConfiguration.engine.policy.onUnknown)
   /// When frames or requests are written. The default suits campaigns and single sends alike.
   public var batching = Batching()
   /// How much may be in flight on one connection.
@@ -60,17 +64,17 @@ public struct AppConfiguration: Hashable, Sendable {
   /// What concerns HTTP/2 alone.
   public var http2 = HTTP2()
 
-  /// Where every default above and below comes from.
-  private static let standard = AppSettings(id: "", credential: .certificate(CredentialFiles(certificate: "")))
+  /// Where the defaults above and below come from.
+  private static let engine = AppRules(id: "")
 
   /// Describes an app.
   ///
   /// - Parameters:
   ///   - id: its name within the deployment.
-  ///   - topic: its bundle identifier.
+  ///   - topic: its bundle identifier. A deployment demands one.
   ///   - transport: what is spoken with the gateway, and with which environment.
   ///   - credential: how the app proves who it is.
-  public init(id: String, topic: String, transport: Transport, credential: Credential) {
+  public init(id: String, topic: String?, transport: Transport, credential: Credential) {
     self.id = id
     self.topic = topic
     self.transport = transport
@@ -88,6 +92,20 @@ extension AppConfiguration {
 
     /// It is HTTP/2.
     public var isHTTP2: Bool { if case .http2 = self { true } else { false } }
+
+    /// How it is named in files and flags.
+    package enum Name: String, Hashable, Sendable, CaseIterable, Codable { case binary, http2 }
+
+    package init(_ name: Name, _ environment: PushEnvironment = .production) {
+      let environment = Environment(wire: environment)
+      self =
+        switch name {
+        case .binary: .binary(environment)
+        case .http2: .http2(environment)
+        }
+    }
+
+    package var name: Name { isHTTP2 ? .http2 : .binary }
   }
 
   /// Which builds of the app it reaches.
@@ -131,8 +149,12 @@ extension AppConfiguration {
       self.port = port
     }
 
+    package init(_ endpoint: Endpoint) { self.init(host: endpoint.host, port: endpoint.port) }
+
+    package var endpoint: Endpoint { Endpoint(host: host, port: port) }
+
     /// Such as `localhost:2197`.
-    public var description: String { Endpoint(host: host, port: port).description }
+    public var description: String { endpoint.description }
   }
 
   /// How an app proves to its gateway who it is.
@@ -141,7 +163,9 @@ extension AppConfiguration {
   /// replaced. Those that hold a private key or a passphrase must be their owner's alone (`chmod
   /// 600`). Credentials in memory are not written to a file, a journal or a log.
   public struct Credential: Hashable, Sendable {
-    let settings: AppCredential
+    package let settings: AppCredential
+
+    package init(_ settings: AppCredential) { self.settings = settings }
 
     /// A certificate with its key, for both transports.
     ///
@@ -152,7 +176,7 @@ extension AppConfiguration {
     public static func certificate(file: String, key: String? = nil, passphraseFile: String? = nil) -> Credential {
       var files = CredentialFiles(certificate: file, key: key)
       files.passphraseFile = passphraseFile
-      return Credential(settings: .certificate(files))
+      return Credential(.certificate(files))
     }
 
     /// A certificate with its key from memory, in PEM, for both transports.
@@ -175,7 +199,7 @@ extension AppConfiguration {
     }
 
     private static func memory(_ bytes: CredentialBytes) -> Credential {
-      Credential(settings: .certificateInMemory(Secret(bytes)))
+      Credential(.certificateInMemory(Secret(bytes)))
     }
 
     /// A key from memory that signs provider tokens (HTTP/2 only).
@@ -186,7 +210,7 @@ extension AppConfiguration {
     ///   - teamID: the team's ten characters.
     public static func tokenKey(pem: String, keyID: String, teamID: String) -> Credential {
       let secret = Secret(Array(pem.utf8))
-      return Credential(settings: .tokenKeyInMemory(secret, keyIdentifier: keyID, teamIdentifier: teamID))
+      return Credential(.tokenKeyInMemory(secret, keyIdentifier: keyID, teamIdentifier: teamID))
     }
 
     /// A key that signs provider tokens (HTTP/2 only).
@@ -198,14 +222,15 @@ extension AppConfiguration {
     ///   - teamID: the team's ten characters.
     public static func tokenKey(file: String, keyID: String? = nil, teamID: String) -> Credential {
       let identifier = keyID ?? TokenKeyFile.keyIdentifier(inNameOf: file) ?? ""
-      return Credential(
-        settings: .tokenKey(TokenKeyFile(file: file, keyIdentifier: identifier, teamIdentifier: teamID)))
+      return Credential(.tokenKey(TokenKeyFile(file: file, keyIdentifier: identifier, teamIdentifier: teamID)))
     }
   }
 
   /// What becomes of notifications that may have arrived when their connection ended.
   public struct UnknownPolicy: Hashable, Sendable, CustomStringConvertible {
-    let wire: LanePolicy.OnUnknown
+    package let wire: LanePolicy.OnUnknown
+
+    package init(wire: LanePolicy.OnUnknown) { self.wire = wire }
 
     /// They are sent again. Some may arrive twice: ``CampaignAccount/possibleDuplicates``.
     public static let resend = UnknownPolicy(wire: .resend)
@@ -220,11 +245,11 @@ extension AppConfiguration {
 
   /// When frames or requests are written.
   public struct Batching: Hashable, Sendable {
-    /// A batch is written at once when this many bytes wait. Default 64 KiB.
-    public var byteCount = AppConfiguration.standard.batching.maxBytes
-    /// The longest that a notification waits for its batch. Default 5 ms. While the socket is idle,
-    /// none waits.
-    public var delay = AppConfiguration.standard.batching.maxDelay
+    /// A batch is written at once when this many bytes wait, from 4 KiB to 16 MiB. Default 64 KiB.
+    public var byteCount = AppConfiguration.engine.batchByteCount
+    /// The longest that a notification waits for its batch, up to 10 s. Default 5 ms. While the
+    /// socket is idle, none waits.
+    public var delay = AppConfiguration.engine.batchDelay
 
     /// The default.
     public init() {}
@@ -232,10 +257,10 @@ extension AppConfiguration {
 
   /// How much may be in flight on one connection.
   public struct Window: Hashable, Sendable {
-    /// Notifications. Default 262,144.
-    public var notifications = AppConfiguration.standard.window.notifications
-    /// Bytes of memory. Default 16 MiB.
-    public var bytes = AppConfiguration.standard.window.bytes
+    /// Notifications, from 64 to 16,777,216. Default 262,144.
+    public var notifications = AppConfiguration.engine.policy.windowCount
+    /// Bytes of memory, from 64 KiB to 1 GiB. Default 16 MiB.
+    public var bytes = AppConfiguration.engine.policy.ringBlockCount * NotificationRing.blockByteCount
 
     /// The default.
     public init() {}
@@ -244,11 +269,11 @@ extension AppConfiguration {
   /// How the binary protocol learns that notifications were accepted.
   public struct Settling: Hashable, Sendable {
     /// A notification counts as accepted when its connection has stayed open this long without an
-    /// answer. Default 5 s.
-    public var quiet = AppConfiguration.standard.settle.quiet
+    /// answer. From 10 ms to one hour. Default 5 s.
+    public var quiet = AppConfiguration.engine.policy.quiet
     /// At the end, send a notification that the gateway must refuse: its answer proves that all
     /// before it were accepted. Default true.
-    public var usesProbes = AppConfiguration.standard.settle.confirm == .probe
+    public var usesProbes = AppConfiguration.engine.policy.confirm == .probe
 
     /// The default.
     public init() {}
@@ -257,13 +282,14 @@ extension AppConfiguration {
   /// What concerns HTTP/2 alone.
   public struct HTTP2: Hashable, Sendable {
     /// How long an answer may take before the notification counts as one that may have arrived.
-    /// Default 30 s.
-    public var requestTimeout = AppConfiguration.standard.requestTimeout
+    /// From 100 ms to 10 minutes. Default 30 s.
+    public var requestTimeout = RequestPolicy().timeout
     /// Requests in flight on one connection, at most; the service's own limit counts too. Default
     /// 1,000.
-    public var concurrentRequests = AppConfiguration.standard.streams
-    /// After this idle time of a connection, a PING is sent. Default one hour.
-    public var pingInterval = AppConfiguration.standard.pingInterval
+    public var concurrentRequests = 1_000
+    /// After this idle time of a connection, a PING is sent. From one second to one hour. Default
+    /// one hour.
+    public var pingInterval = RequestPolicy().pingInterval
 
     /// The default.
     public init() {}

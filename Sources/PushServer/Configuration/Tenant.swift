@@ -1,0 +1,95 @@
+package import Carillon
+internal import Foundation
+
+/// An app of `carillon serve`: its configuration, and what only the service needs. All of the
+/// latter counts at once when the file is read again.
+package struct Tenant: Hashable, Sendable {
+  package var app: AppConfiguration
+  /// `queue: { bytes }`: payloads that wait to be acknowledged. Default 16 MiB.
+  package var queueByteCount = 16 << 20
+  /// `bridge: { clients }`: certificates of the app's clients over the binary protocol, each a file
+  /// or `sha256:` with the fingerprint.
+  package var bridgeClients: [String] = []
+  /// `time-zone`: for quiet hours, and for devices without a time zone. Nil: UTC.
+  package var timeZone: String?
+  /// `quiet-hours`, such as `22:00-08:00`. Nil: none.
+  package var quietHours: String?
+  /// `audiences: { bytes }`: uploads of campaigns that are not forgotten yet. Default 8 GiB: a
+  /// hundred million tokens.
+  package var audienceByteCount = 8 << 30
+  /// `campaigns: { unfinished }`: campaigns that have not ended, drafts included. Default 500.
+  package var openCampaignCount = 500
+  /// `feedback: { every }`: how often the binary app's feedback service is read. Zero: never.
+  /// Default: daily.
+  package var feedbackInterval = Duration.seconds(86_400)
+
+  package init(_ app: AppConfiguration) { self.app = app }
+
+  package var id: String { app.id }
+
+  /// The keys of the file that only a service reads.
+  static let keys = [
+    "bridge.clients", "time-zone", "quiet-hours", "audiences.bytes", "campaigns.unfinished", "queue.bytes",
+    "feedback.every",
+  ]
+}
+
+extension Tenant {
+  init(_ node: YAMLNode) throws(ConfigurationError) {
+    var sections = try YAMLSections(node)
+    self.init(try AppConfiguration(&sections))
+    for key in Self.keys { if let value = try sections.take(key) { try read(key, value) } }
+    try sections.finish()
+  }
+
+  private mutating func read(_ key: String, _ value: YAMLNode) throws(ConfigurationError) {
+    switch key {
+    case "bridge.clients":
+      for client in try value.list() {
+        let text = try client.text()
+        bridgeClients.append(BridgeDirectory.isDigest(text) ? text : try client.filePath())
+      }
+    case "time-zone": timeZone = try value.timeZone()
+    case "quiet-hours": quietHours = try value.quietHours()
+    case "audiences.bytes": audienceByteCount = try value.byteCount(in: 64 << 10...1 << 50)
+    case "campaigns.unfinished": openCampaignCount = try value.integer(in: 1...10_000)
+    case "queue.bytes": queueByteCount = try value.byteCount(in: 64 << 10...4 << 30)
+    case "feedback.every":
+      guard !app.transport.isHTTP2 else {
+        throw value.error("does not fit transport: http2, because only the binary protocol has it; leave it out")
+      }
+      feedbackInterval =
+        try value.text() == "never" ? .zero : try value.duration(in: .seconds(1) ... .seconds(30 * 86_400))
+    default: break
+    }
+  }
+}
+
+extension YAMLNode {
+  /// The name of a time zone.
+  fileprivate func timeZone() throws(ConfigurationError) -> String {
+    let name = try text()
+    guard TimeZone(identifier: name) != nil else {
+      throw error("must be a time zone, such as Europe/Berlin, not \(name.cited)")
+    }
+    return name
+  }
+
+  fileprivate func quietHours() throws(ConfigurationError) -> String {
+    let text = try text()
+    guard let hours = QuietHours(text) else {
+      throw error("must be hours of the day, as in \"22:00-08:00\", not \(text.cited)")
+    }
+    return hours.description
+  }
+}
+
+extension CampaignTimes.App {
+  init(_ tenant: Tenant?) {
+    isConfigured = tenant != nil
+    zone = tenant?.timeZone.flatMap { TimeZone(identifier: $0) } ?? .gmt
+    quietHours = tenant?.quietHours.flatMap { QuietHours($0) }
+    audienceByteLimit = tenant.map { Int64($0.audienceByteCount) } ?? .max
+    openCampaignLimit = tenant?.openCampaignCount ?? .max
+  }
+}
