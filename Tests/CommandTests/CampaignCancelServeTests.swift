@@ -113,9 +113,9 @@ struct CampaignCancelServeTests {
       try await running.call(
         "/v1/apps/news/devices:import", body: lines, headers: ["Content-Type": "application/x-ndjson"]
       ).status == 200)
-    let path = try await site.make(#","rateLimit":200,"audience":{"source":"devices"}"#)
+    let path = try await site.make(#","rateLimit":45,"audience":{"source":"devices"}"#)
     try await site.act(path, "start")
-    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 100 }
+    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 45 }
     try await site.act(path, "cancel")
     #expect(try await site.ended(path).state == "cancelled")
     try await Self.check(site, path, "running", count: tokens.count)

@@ -89,12 +89,12 @@ struct CampaignFailureServeTests {
     var running = try await RunningServe.withCampaigns()
     var site = running.campaigns
     let tokens = (0..<2_000).map { HTTP2Site.token($0) }
-    let path = try await site.make(#","rateLimit":100"# + rest)
+    let path = try await site.make(#","rateLimit":20"# + rest)
     let zones = ["Etc/GMT-1", "Europe/Berlin", "Asia/Tokyo"]
     let rows = tokens.enumerated().map { "\($1),\(zones[$0 % zones.count])" }
     _ = try await site.upload(path, ["token,timeZone"] + rows)
     try await site.act(path, "start")
-    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 50 }
+    try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 20 }
     try await site.act(path, "pause")
     let audience = running.serve.site.place.path("store.db.campaigns/\(path.split(separator: "/")[1])/audience.csv")
     try await running.restart(after: SIGTERM) {
