@@ -238,6 +238,11 @@ struct ServeDiskTests {
       try await Task.sleep(for: .milliseconds(50))
     }
     try await limitFiles("unlimited")
+    // It begins anew then, and listens again.
+    try await waitUntil("it is ready again") {
+      guard !service.process.hasEnded else { throw CampaignSite.Unexpected(text: service.process.errors) }
+      return (try? await serve.request(service.admin, "/readyz").status) == 200
+    }
     #expect(try await site.ended(path).state == "finished")
     let account = try await site.account(path)
     #expect(account.submitted == tokens.count)
