@@ -59,12 +59,14 @@ let package = Package(
     .target(
       name: "CarillonTesting", dependencies: ["Carillon", "PushGateway", "PushTransport", "PushWire"],
       swiftSettings: settings),
+    .target(name: "PushStore", swiftSettings: settings),
     .target(
-      name: "PushStore", dependencies: [.product(name: "GRDB", package: "GRDB.swift")], swiftSettings: settings),
+      name: "PushStoreSQLite", dependencies: ["PushStore", .product(name: "GRDB", package: "GRDB.swift")],
+      swiftSettings: settings),
     .target(
       name: "PushServer",
       dependencies: [
-        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushStore", "Yams",
+        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite", "Yams",
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -88,7 +90,7 @@ let package = Package(
       name: "CarillonCommand",
       dependencies: [
         "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
-        "PushStore", "PushBench",
+        "PushStore", "PushStoreSQLite", "PushBench",
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
@@ -119,12 +121,14 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
-      name: "PushStoreTests", dependencies: ["PushStore", "Support", .product(name: "GRDB", package: "GRDB.swift")],
+      name: "PushStoreTests",
+      dependencies: ["PushStore", "PushStoreSQLite", "Support", .product(name: "GRDB", package: "GRDB.swift")],
       swiftSettings: settings),
     .testTarget(
       name: "PushServerTests",
       dependencies: [
-        "Carillon", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Support",
+        "Carillon", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite", "PushTransport",
+        "PushWire", "Support",
         .product(name: "CoreMetrics", package: "swift-metrics"), nioCore, nioPosix,
         .product(name: "Hummingbird", package: "hummingbird"), .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -186,7 +190,7 @@ case "shared-memory":
   }
 case "store":
   // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
-  keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreTests"]))
+  keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreSQLite", "PushStoreTests"]))
 case "engine":
   keepOnly(engineParts.union(["PushEngine", "PushGateway"]).union(engineTests))
   // To optimise them takes longer than they do. The simulation computes for minutes.

@@ -7,15 +7,231 @@
 ///
 /// One process owns the open campaigns and the runs of its journal at a time: see "What a store for
 /// several machines has to add" in Decisions.
-package protocol Store: KeyRecords, IntakeRecords, DeviceRecords, AudienceRecords, AppStateRecords, IdempotencyRecords,
-  CampaignRecords, BridgeRecords, FeedbackPolls, ReferenceRecords
-{
+package protocol Store: Sendable {
   /// What a backup copies; nil: the database has a way of its own.
   var file: String? { get }
   /// Of changes that are durable and not yet where they belong, such as a write-ahead log; 0 if the
   /// database has no such thing, or keeps it elsewhere.
   var logByteCount: Int { get }
   func close() throws(StoreError)
+
+  // MARK: Keys
+
+  /// - Parameter creator: the key whose holder asks for it; nil: the operator, at the machine.
+  /// - Returns: false if the creator was revoked, or the new key would reach further than it.
+  func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool
+  /// Oldest first, revoked ones included.
+  func keys() async throws(StoreError) -> [StoredKey]
+  /// - Returns: false if there is none, or it was revoked before.
+  func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool
+  /// When keys were last used.
+  func noteUse(of keys: [String: StoreInstant]) async throws(StoreError)
+
+  // MARK: Notifications
+  //
+  // Those that the service accepted, and their outcomes.
+
+  /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that
+  /// others wait for, so it does nothing else.
+  func write(_ changes: IntakeChanges) throws(StoreError)
+  /// Nil if nothing is known of it.
+  func outcome(of notification: StoredNotificationID) async throws(StoreError) -> StoredOutcome?
+  /// Whether a copy of it may have been sent.
+  func isDoubted(_ notification: StoredNotificationID) async throws(StoreError) -> Bool
+  func add(_ batch: StoredBatch) async throws(StoreError)
+  func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
+  /// How many of the notifications have which outcome; the rest has none yet.
+  func outcomes(of parts: [StoredBatch.Part]) async throws(StoreError) -> OutcomeCounts
+  /// Devices that are gone, in the order in which they were found.
+  ///
+  /// - Parameter cursor: the last ``StoredGoneDevice/number`` that is known; 0 from the beginning.
+  func goneDevices(app: String, after cursor: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
+  /// Ends every run that no journal continues: the process that ended it was killed before it could
+  /// say so here.
+  func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError)
+  /// Forgets the runs that ended before an instant, and batches once none of their runs is left.
+  /// Takes several short turns.
+  func forget(endedBefore instant: StoreInstant) async throws(StoreError)
+
+  // MARK: References
+  //
+  // What callers wrote beside their notifications, and outcomes that no engine had to find out.
+
+  /// Returns when they are durable. Quickest in the order of lines.
+  func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError)
+  func reference(of notification: StoredNotificationID) async throws(StoreError) -> String?
+  /// As ``write(_:)``, for a few notifications. Concurrent calls share a commit.
+  func settle(_ changes: IntakeChanges) async throws(StoreError)
+
+  // MARK: Devices
+
+  /// Registers one device. Concurrent calls share a commit.
+  func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice
+  /// Registers devices, in this order: all, or none. About a thousand at a time, because others
+  /// wait for that long to write. Tokens in their order are much faster.
+  func importDevices(
+    _ devices: [DeviceRegistration], app: String
+  ) async throws(StoreError) -> [RegisteredDevice]
+  func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice?
+  func device(id: StoredUUID, app: String) async throws(StoreError) -> StoredDevice?
+  /// Those that are there, by id.
+  func devices(ids: [StoredUUID], app: String) async throws(StoreError) -> [StoredUUID: StoredDevice]
+  /// - Returns: false if there is none.
+  func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool
+  /// A page of an app's devices, by ``StoredDevice/key``.
+  ///
+  /// - Parameters:
+  ///   - tag: that they have. Nil: all devices.
+  ///   - key: of the last device that is known; 0 from the beginning.
+  func devices(
+    app: String, tag: String?, after key: Int64, limit: Int
+  ) async throws(StoreError) -> [StoredDevice]
+
+  // MARK: Audiences
+  //
+  // Devices as an audience, a page at a time. Every read is short: a page takes several reads if
+  // few devices match. The devices of an audience are fixed by the last key of the app when it
+  // starts, because later devices have greater keys.
+
+  /// The key of the app's newest device; 0 without devices.
+  func lastDeviceKey(app: String) async throws(StoreError) -> Int64
+  /// The next devices of an audience by key, suppressed ones included. Fewer than `limit` only at
+  /// its end.
+  ///
+  /// - Parameters:
+  ///   - key: of the last device of the page before; 0 from the beginning.
+  ///   - last: the key of the last device that belongs to the audience.
+  ///   - timeZone: nil: all of them; `.some(nil)`: only devices without a time zone.
+  func audiencePage(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
+  ) async throws(StoreError) -> [AudienceDevice]
+  /// Those of an app's devices with these keys that are there, in the order of the keys. A device
+  /// that two have become is there under both keys while the app has an unfinished campaign.
+  func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
+  /// How many devices the audience has, suppressed ones included.
+  func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
+  /// The time zones of the audience, with the number of devices in each. Nil: devices without one.
+  func audienceTimeZones(
+    app: String, filter: AudienceFilter, through last: Int64
+  ) async throws(StoreError) -> [String?: Int]
+
+  // MARK: Apps
+  //
+  // What operators have decided about them.
+
+  /// The apps that are paused, and since when.
+  func pausedApps() async throws(StoreError) -> [String: StoreInstant]
+  /// The app is paused from now on. The first pause counts.
+  func pause(app: String, at instant: StoreInstant) async throws(StoreError)
+  func resume(app: String) async throws(StoreError)
+
+  // MARK: Feedback
+  //
+  // When the feedback services of apps were read.
+
+  /// When the list was last read to its end; nil: never.
+  func lastFeedbackPoll(app: String) async throws(StoreError) -> StoreInstant?
+  func noteFeedbackPoll(app: String, at instant: StoreInstant) async throws(StoreError)
+
+  // MARK: Requests that callers may repeat
+
+  /// Notes durably that a request begins, unless one with its key has begun before. Concurrent
+  /// calls share a commit, here and below.
+  ///
+  /// - Parameter oldest: what began before this instant is forgotten.
+  func begin(_ request: IdempotentRequest, oldest: StoreInstant) async throws(StoreError) -> IdempotentBeginning
+  /// The request was carried out, with this answer.
+  func finish(_ request: IdempotentRequest, _ answer: StoredAnswer) async throws(StoreError)
+  /// The request was not carried out: its key is free again.
+  func withdraw(_ request: IdempotentRequest) async throws(StoreError)
+  /// Forgets what began before an instant. Takes several short turns.
+  func forgetRequests(begunBefore instant: StoreInstant) async throws(StoreError)
+
+  // MARK: Campaigns
+  //
+  // Their audiences and lists are files; their notifications are in the journal.
+
+  /// Adds a campaign, unless its app has so many that have not ended.
+  ///
+  /// - Returns: false if it has.
+  func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool
+  /// A campaign with its plan.
+  func campaign(_ id: StoredUUID) async throws(StoreError) -> StoredCampaign?
+  /// A campaign without its plan.
+  func campaignHead(_ id: StoredUUID) async throws(StoreError) -> CampaignHead?
+  /// The plan of a campaign alone.
+  func plan(of id: StoredUUID) async throws(StoreError) -> [UInt8]?
+  /// An app's campaigns, newest first.
+  ///
+  /// - Parameter cursor: those older than this one; nil: from the newest on.
+  func campaigns(app: String, before cursor: StoredUUID?, limit: Int) async throws(StoreError) -> [CampaignHead]
+  /// The newest of some apps.
+  func latestCampaigns(of apps: AppReach, limit: Int) async throws(StoreError) -> [CampaignHead]
+  /// Those of some apps that have not ended, the newest first.
+  ///
+  /// - Parameters:
+  ///   - states: nil: any.
+  ///   - limit: nil: all of them.
+  func openCampaigns(of apps: AppReach, in states: [String]?, limit: Int?) async throws(StoreError) -> [CampaignHead]
+  /// How many there are of these.
+  func openCampaignCount(of apps: AppReach, in states: [String]) async throws(StoreError) -> Int
+  /// Replaces what can change of a campaign: everything but its id, app and time of creation.
+  ///
+  /// - Parameter version: the one that was read. The campaign gets the next one.
+  /// - Returns: false if it was changed since.
+  func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool
+  /// Sets how a campaign is divided. Parts that are there already stay as they are.
+  func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError)
+  /// The journal has a part of a campaign: nothing of it was sent before.
+  func begin(part number: Int, of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError)
+  /// Parts are to begin as if they never had.
+  func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError)
+  /// In order, with whom they are for.
+  func parts(of campaign: StoredUUID) async throws(StoreError) -> [StoredCampaignPart]
+  /// How far the parts are, in order.
+  func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress]
+  /// Writes final accounts. Returns when they are durable; may be called on a thread that others
+  /// wait for, so it does nothing else.
+  func end(_ parts: [EndedCampaignPart]) throws(StoreError)
+  /// Deletes campaigns that ended before an instant, up to a limit, and returns them.
+  func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]
+  /// Deletes campaigns in some states that were not changed since an instant, up to a limit, and
+  /// returns them.
+  func forgetCampaigns(
+    in states: [String], unchangedSince instant: StoreInstant, limit: Int
+  ) async throws(StoreError) -> [StoredUUID]
+  /// The bytes of an app's audiences that were uploaded.
+  ///
+  /// - Parameter other: a campaign that does not count.
+  func audienceByteCount(app: String, besides other: StoredUUID) async throws(StoreError) -> Int64
+
+  // MARK: The bridge
+  //
+  // What it has forwarded, for clients that may send it again, and how far feedback was handed out.
+
+  /// Frames of connections that did not end in good order, youngest process last, with what became
+  /// of each. Runs that ended before the instant are left out: all their answers are older.
+  func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames]
+  /// How often an app's clients sent something again that had been delivered, and when last.
+  func alreadyDelivered(app: String) async throws(StoreError) -> (count: Int, last: StoreInstant?)
+  /// Devices that are gone and were not registered since, after what was handed out, in the order
+  /// in which they were found.
+  ///
+  /// Each token once, as it was found last. So the last one must be the same for all pages.
+  func undeliveredFeedback(
+    app: String, after number: Int64, through last: Int64, limit: Int
+  ) async throws(StoreError) -> [StoredGoneDevice]
+  /// The number of the device that was found last; 0: there is none.
+  func lastFeedback(app: String) async throws(StoreError) -> Int64
+  /// The number of the last device that was handed out.
+  func feedbackCursor(app: String) async throws(StoreError) -> Int64
+  func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError)
+  /// Forgets frames of runs that ended before the instant.
+  ///
+  /// - Parameter now: the bridge lives; nil: there is none.
+  func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError)
+  /// The last sign of life of a bridge: it was noted, or a frame came. Nil: there is none.
+  func lastSignOfBridge() async throws(StoreError) -> StoreInstant?
 }
 
 /// Milliseconds since 1970.

@@ -1,5 +1,3 @@
-internal import GRDB
-
 /// The store cannot do what was asked of it.
 package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
   package enum Kind: Hashable, Sendable {
@@ -22,31 +20,5 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     self.kind = kind
     self.path = path
     self.description = description
-  }
-
-  init(_ error: any Error, path: String) {
-    if let error = error as? StoreError {
-      self = error
-      return
-    }
-    let kind: Kind
-    switch (error as? DatabaseError)?.resultCode {
-    case .SQLITE_FULL?: kind = .full
-    // A quota and a limit of file sizes are no full disk for SQLite.
-    case .SQLITE_IOERR? where Self.isAboutWriting(error): kind = .unwritable
-    case .SQLITE_NOTADB?, .SQLITE_CORRUPT?: kind = .unusable
-    default: kind = .failed
-    }
-    let reason = (error as? DatabaseError)?.message ?? "\(error)"
-    let sentence =
-      kind == .unusable
-      ? "the store \(path) is damaged, or is none: \(reason); \"carillon store check\" looks at it, and a backup can "
-        + "be put in its place" : "the store \(path) cannot be used: \(reason)"
-    self.init(kind, path: path, sentence)
-  }
-
-  private static func isAboutWriting(_ error: any Error) -> Bool {
-    let codes: [ResultCode] = [.SQLITE_IOERR_WRITE, .SQLITE_IOERR_FSYNC, .SQLITE_IOERR_TRUNCATE, .SQLITE_IOERR_SHMSIZE]
-    return (error as? DatabaseError).map { codes.contains($0.extendedResultCode) } ?? false
   }
 }

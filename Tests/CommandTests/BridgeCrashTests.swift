@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 internal import PushStore
+internal import PushStoreSQLite
 internal import PushTransport
 internal import Support
 internal import Testing

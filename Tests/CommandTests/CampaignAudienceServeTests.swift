@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushStore
+internal import PushStoreSQLite
 internal import Support
 internal import Testing
 

@@ -5,6 +5,7 @@ internal import Logging
 internal import NIOCore
 internal import NIOEmbedded
 internal import PushStore
+internal import PushStoreSQLite
 internal import Support
 internal import Testing
 
@@ -56,7 +57,8 @@ struct AnswerMemoryTests {
     _ = try await store.add(
       StoredKey(id: key.id, name: "", digest: key.digest, scopes: ["read"], reach: .all, createdAt: .now), by: nil)
     let access = ControlAccess(
-      deployment: try Deployment(apps: []), keys: KeyRing(store: store), settings: ServerConfiguration.API())
+      deployment: try Deployment(apps: []), keys: KeyRing { () async throws(StoreError) in try await store.keys() },
+      settings: ServerConfiguration.API())
     var head = HTTPRequest(method: .get, scheme: nil, authority: nil, path: "/v1/apps")
     head.headerFields[.authorization] = "Bearer \(key.text)"
     let context = Self.context(key.id)

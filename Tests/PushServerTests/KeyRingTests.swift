@@ -8,7 +8,7 @@ internal import Testing
 @Suite("Keys of the control interface, as a running service knows them")
 struct KeyRingTests {
   /// Keys as other processes change them.
-  private final class Records: KeyRecords {
+  private final class Records: Sendable {
     struct State {
       var keys: [StoredKey] = []
       var readingCount = 0
@@ -18,12 +18,9 @@ struct KeyRingTests {
 
     let state = Mutex(State())
 
-    func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool {
-      state.withLock { $0.keys.append(key) }
-      return true
-    }
+    func add(_ key: StoredKey) { state.withLock { $0.keys.append(key) } }
 
-    func keys() async throws(StoreError) -> [StoredKey] {
+    func read() -> [StoredKey] {
       let (keys, afterReading) = state.withLock { state in
         state.readingCount += 1
         return (state.keys, exchange(&state.afterReading, with: nil))
@@ -31,21 +28,12 @@ struct KeyRingTests {
       afterReading?()
       return keys
     }
-
-    func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool {
-      state.withLock { state in
-        for index in state.keys.indices where state.keys[index].id == id { state.keys[index].revokedAt = instant }
-      }
-      return true
-    }
-
-    func noteUse(of keys: [String: StoreInstant]) async throws(StoreError) {}
   }
 
   private let records = Records()
   private let ring: KeyRing
 
-  init() { ring = KeyRing(store: records) }
+  init() { ring = KeyRing { [records] () async throws(StoreError) in records.read() } }
 
   private func stored(_ key: APIKey) -> StoredKey {
     StoredKey(
@@ -67,7 +55,7 @@ struct KeyRingTests {
     for _ in 0..<5 {
       let key = APIKey.make()
       #expect(try await refusal(of: key) == 401)
-      _ = try await records.add(stored(key), by: nil)
+      records.add(stored(key))
       #expect(try await refusal(of: key) == nil)
     }
   }
@@ -87,8 +75,8 @@ struct KeyRingTests {
   @Test("a key that this process revokes while the keys are read is refused from then on")
   func revokedMeanwhile() async throws {
     let (key, other) = (APIKey.make(), APIKey.make())
-    _ = try await records.add(stored(key), by: nil)
-    _ = try await records.add(stored(other), by: nil)
+    records.add(stored(key))
+    records.add(stored(other))
     records.state.withLock { state in
       state.afterReading = { [records, ring] in
         records.state.withLock { $0.keys[0].revokedAt = .now }

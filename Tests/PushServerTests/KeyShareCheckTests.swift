@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import Logging
 internal import NIOEmbedded
 internal import PushStore
+internal import PushStoreSQLite
 internal import Support
 internal import Synchronization
 internal import Testing
@@ -25,7 +26,8 @@ struct KeyShareCheckTests {
       by: nil)
     // The second request within hours is refused.
     access = ControlAccess(
-      deployment: try Deployment(apps: []), keys: KeyRing(store: store, rate: 0.0001),
+      deployment: try Deployment(apps: []),
+      keys: KeyRing(rate: 0.0001) { () async throws(StoreError) in try await store.keys() },
       settings: ServerConfiguration.API())
   }
 

@@ -5,6 +5,7 @@ internal import Testing
 
 @testable internal import PushServer
 @testable internal import PushStore
+@testable internal import PushStoreSQLite
 
 struct OutcomeRecorderTests {
   @Test("what is sent again is in the store before the journal's next record; outcomes can wait")

@@ -2,11 +2,12 @@ internal import Foundation
 internal import GRDB
 internal import Glibc
 internal import HTTPTypes
+internal import PushStore
 internal import Support
 internal import Testing
 
 @testable internal import PushServer
-@testable internal import PushStore
+@testable internal import PushStoreSQLite
 
 /// What a service does that cannot start.
 struct StartDecisionTests {

@@ -10,6 +10,7 @@ internal import Testing
 @testable internal import Carillon
 @testable internal import PushServer
 @testable internal import PushStore
+@testable internal import PushStoreSQLite
 
 /// Blocks every thread that comes, until it is opened for good.
 private final class Turnstile: Sendable {

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushStore
+internal import PushStoreSQLite
 internal import Testing
 
 @Suite("States of apps in the store")

@@ -5,6 +5,7 @@ internal import Synchronization
 internal import Testing
 
 @testable internal import PushStore
+@testable internal import PushStoreSQLite
 
 @Suite("campaigns in the store")
 struct CampaignStoreTests {

@@ -4,6 +4,7 @@ internal import Support
 internal import Testing
 
 @testable internal import PushStore
+@testable internal import PushStoreSQLite
 
 @Suite("Notifications of which copies may have arrived")
 struct PossibleDuplicateTests {

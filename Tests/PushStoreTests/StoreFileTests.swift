@@ -3,6 +3,7 @@ internal import Support
 internal import Testing
 
 @testable internal import PushStore
+@testable internal import PushStoreSQLite
 
 @Suite("The store's file")
 struct StoreFileTests {

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import GRDB
 internal import PushStore
+internal import PushStoreSQLite
 internal import Support
 internal import Testing
 

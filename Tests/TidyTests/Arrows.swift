@@ -8,7 +8,8 @@ enum Arrows {
     "PushWire": [],
     "PushJournal": ["CLZ4"],
     "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL", "CNGHTTP2"],
-    "PushStore": ["GRDB", "Foundation"],
+    "PushStore": [],
+    "PushStoreSQLite": ["PushStore", "GRDB", "Foundation"],
     "PushEngine": ["PushWire", "PushTransport", "PushJournal"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
     "Carillon": [
@@ -16,14 +17,15 @@ enum Arrows {
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
-      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushTransport", "PushWire", "Hummingbird",
-      "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
+      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
+      "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
+      "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "CoreMetrics", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [
-      "Carillon", "PushServer", "PushStore", "PushBench", "PushEngine", "PushGateway", "PushTransport", "PushWire",
-      "ArgumentParser", "Logging", "Foundation", "Dispatch",
+      "Carillon", "PushServer", "PushStore", "PushStoreSQLite", "PushBench", "PushEngine", "PushGateway",
+      "PushTransport", "PushWire", "ArgumentParser", "Logging", "Foundation", "Dispatch",
     ],
   ]
 

@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import Carillon
 internal import Foundation
 internal import PushServer
-internal import PushStore
+internal import PushStoreSQLite
 
 struct StoreCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -76,7 +76,7 @@ final class KeyRing: Sendable {
     }
   }
 
-  private let store: any KeyRecords
+  private let read: @Sendable () async throws(StoreError) -> [StoredKey]
   /// Nil: keys may ask as often as they like.
   private let rates: Mutex<KeyRates?>
   private let state = Mutex(State())
@@ -87,9 +87,11 @@ final class KeyRing: Sendable {
   /// another process can have made the key a moment ago.
   private static let missAge = Duration.milliseconds(50)
 
-  /// - Parameter rate: requests of one key in a second; nil: any number.
-  init(store: any KeyRecords, rate: Double? = nil) {
-    self.store = store
+  /// - Parameters:
+  ///   - rate: requests of one key in a second; nil: any number.
+  ///   - read: all keys of the store.
+  init(rate: Double? = nil, read: @escaping @Sendable () async throws(StoreError) -> [StoredKey]) {
+    self.read = read
     rates = Mutex(rate.map(KeyRates.init))
   }
 
@@ -151,7 +153,7 @@ final class KeyRing: Sendable {
       case .is(let known): return known
       case .wait(let duration): try await Task.sleep(for: duration)
       case .read(let changeCount):
-        let keys = try await store.keys()
+        let keys = try await read()
         state.withLock { $0.adopt(keys, begunAt: now, changeCount: changeCount) }
         if let known = state.withLock({ $0.keys[id] }) { return known }
       }

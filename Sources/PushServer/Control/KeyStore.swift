@@ -1,5 +1,6 @@
 package import Carillon
 package import PushStore
+internal import PushStoreSQLite
 
 /// Makes, lists and revokes keys, with or without a running service.
 package struct KeyStore: Sendable {

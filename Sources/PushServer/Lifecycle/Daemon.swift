@@ -5,6 +5,7 @@ internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
 internal import PushStore
+internal import PushStoreSQLite
 internal import PushTransport
 internal import ServiceLifecycle
 internal import Synchronization
@@ -106,7 +107,7 @@ package final class Daemon: Sendable {
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
     outcomes = OutcomeRecorder(store: store)
-    keys = KeyRing(store: store, rate: configuration.api.rateLimit)
+    keys = KeyRing(rate: configuration.api.rateLimit) { [store] () async throws(StoreError) in try await store.keys() }
     statistics = ServiceStatistics(
       journalDirectory: configuration.journal.directory ?? ".",
       storePath: configuration.storePath(besides: file))

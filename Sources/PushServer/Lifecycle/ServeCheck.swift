@@ -2,6 +2,7 @@ internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushStore
+internal import PushStoreSQLite
 internal import PushTransport
 internal import PushWire
 

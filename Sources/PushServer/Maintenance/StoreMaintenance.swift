@@ -1,5 +1,6 @@
 package import Carillon
-package import PushStore
+internal import PushStore
+package import PushStoreSQLite
 
 /// Checks and copies a store: the work of `carillon store`.
 package enum StoreMaintenance {

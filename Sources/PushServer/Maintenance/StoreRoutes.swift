@@ -3,6 +3,7 @@ internal import Foundation
 internal import Hummingbird
 internal import NIOCore
 internal import PushStore
+internal import PushStoreSQLite
 
 /// The store as a whole.
 struct StoreRoutes: Sendable {

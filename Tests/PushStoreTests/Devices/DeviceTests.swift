@@ -1,4 +1,5 @@
 internal import PushStore
+internal import PushStoreSQLite
 internal import Support
 internal import Testing
 

@@ -1,0 +1,114 @@
+/// Neighbouring frames of one connection that are neighbouring lines of one run.
+package struct ForwardedFrames: Hashable, Sendable {
+  package var app: String
+  /// The client's certificate.
+  package var client: String
+  /// How many frames of this client were forwarded before these, over all connections.
+  package var position: Int64
+  package var connection: UInt64
+  /// The number of the first on its connection.
+  package var firstFrame: UInt64
+  package var run: StoredRunID
+  package var firstLine: UInt32
+  /// 16 bytes for each.
+  package var digests: [UInt8]
+  package var at: StoreInstant
+  /// They had been forwarded for an earlier connection.
+  package var isRecognised: Bool
+
+  package init(
+    app: String, client: String, position: Int64, connection: UInt64, firstFrame: UInt64, run: StoredRunID,
+    firstLine: UInt32, digests: [UInt8], at: StoreInstant, isRecognised: Bool = false
+  ) {
+    self.isRecognised = isRecognised
+    self.app = app
+    self.client = client
+    self.position = position
+    self.connection = connection
+    self.firstFrame = firstFrame
+    self.run = run
+    self.firstLine = firstLine
+    self.digests = digests
+    self.at = at
+  }
+
+  package static let digestByteCount = 16
+  package var count: Int { digests.count / Self.digestByteCount }
+
+  /// Adds frames that follow at once. Returns false if they do not.
+  package mutating func append(_ next: ForwardedFrames) -> Bool {
+    guard connection == next.connection, run == next.run, isRecognised == next.isRecognised,
+      firstFrame + UInt64(count) == next.firstFrame,
+      UInt64(firstLine) + UInt64(count) == UInt64(next.firstLine), position + Int64(count) == next.position,
+      count + next.count <= 8192
+    else { return false }
+    digests += next.digests
+    return true
+  }
+}
+
+/// How the connection of a bridge's client ended.
+package struct EndedConnection: Hashable, Sendable {
+  package var connection: UInt64
+  /// Frames from this one on may come again: an error response said so. Nil: none for this reason.
+  package var from: UInt64?
+  /// Frames from this one on may come again, unless they were recognised, because the client may
+  /// not know how far it came. Nil: none for this reason.
+  package var recentFrom: UInt64?
+  package var at: StoreInstant
+
+  package init(connection: UInt64, from: UInt64?, recentFrom: UInt64?, at: StoreInstant) {
+    self.connection = connection
+    self.from = from
+    self.recentFrom = recentFrom
+    self.at = at
+  }
+}
+
+/// Frames that were forwarded, and what is known of them.
+package struct RememberedFrames: Hashable, Sendable {
+  package var frames: ForwardedFrames
+  /// The end of their connection. Nil: the process was killed before.
+  package var end: EndedConnection?
+  package var acceptedLines: [ClosedRange<UInt32>] = []
+  package var notAccepted: [UInt32: StoredRefusal] = [:]
+  /// The end of their run: no answer came later. Nil: it has not ended.
+  package var answeredBy: StoreInstant?
+
+  package init(frames: ForwardedFrames) { self.frames = frames }
+}
+
+/// The state and the detail of a notification that was not accepted; see ``StoredOutcome``.
+package struct StoredRefusal: Hashable, Sendable {
+  package var state: String
+  package var detail: String
+
+  package init(state: String, detail: String) {
+    self.state = state
+    self.detail = detail
+  }
+}
+
+/// The changes that the bridge writes at one time.
+package struct BridgeChanges: Sendable {
+  package var forwarded: [ForwardedFrames] = []
+  package var ended: [EndedConnection] = []
+  /// Notifications that clients sent again and that were not sent twice, by app, and when that was
+  /// known last.
+  package private(set) var alreadyDelivered: [String: (count: Int, last: StoreInstant)] = [:]
+  /// How many frames of each client are kept.
+  package var countLimit = 65_536
+
+  package init() {}
+
+  package var isEmpty: Bool { forwarded.isEmpty && ended.isEmpty && alreadyDelivered.isEmpty }
+
+  package mutating func addAlreadyDelivered(_ count: Int, app: String, at last: StoreInstant) {
+    alreadyDelivered[app] = ((alreadyDelivered[app]?.count ?? 0) + count, last)
+  }
+
+  package mutating func add(_ frames: ForwardedFrames) {
+    if let last = forwarded.indices.last, forwarded[last].append(frames) { return }
+    forwarded.append(frames)
+  }
+}

@@ -1,0 +1,40 @@
+/// A request with a key of its caller's choice.
+package struct IdempotentRequest: Hashable, Sendable {
+  /// The caller that chose the key.
+  package var caller: String
+  package var key: String
+  /// The digest of everything that must be the same in a repeated request.
+  package var digest: [UInt8]
+  package var begunAt: StoreInstant
+
+  package init(caller: String, key: String, digest: [UInt8], begunAt: StoreInstant) {
+    self.caller = caller
+    self.key = key
+    self.digest = digest
+    self.begunAt = begunAt
+  }
+}
+
+/// The answer to a request.
+package struct StoredAnswer: Hashable, Sendable {
+  package var status: Int
+  package var headers: [String: String]
+  package var body: [UInt8]
+
+  package init(status: Int, headers: [String: String], body: [UInt8]) {
+    self.status = status
+    self.headers = headers
+    self.body = body
+  }
+}
+
+/// What is known of a request that begins.
+package enum IdempotentBeginning: Hashable, Sendable {
+  /// Nothing: it is to be carried out.
+  case new
+  case answered(StoredAnswer)
+  /// Another request has the same key.
+  case different
+  /// It has begun before, and has no answer: it is being carried out, or was interrupted.
+  case begun
+}

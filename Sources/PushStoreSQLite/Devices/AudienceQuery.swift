@@ -1,0 +1,124 @@
+internal import GRDB
+internal import PushStore
+
+/// A filter as SQL, for one read: the smallest list of candidates that the tags give, and what
+/// their devices must satisfy besides.
+struct AudienceQuery {
+  /// Numbers of the tags whose devices are the candidates. Empty: all devices of the app.
+  private var driver: [Int64] = []
+  private var conditions: [String] = []
+  private var conditionArguments: [any DatabaseValueConvertible] = []
+  private let app: Int64
+
+  /// Every candidate belongs to the audience.
+  var isExact: Bool { conditions.isEmpty }
+
+  /// Nil if no device can belong to the audience.
+  init?(_ database: Database, app: String, filter: AudienceFilter, timeZone: String??) throws {
+    guard let app = try DeviceNames.find(app, database) else { return nil }
+    self.app = app
+    let find = try database.cachedStatement(
+      sql: "SELECT number, deviceCount FROM deviceTagNames WHERE app = ? AND tag = ?")
+    func tags(_ names: [String]) throws -> [(number: Int64, count: Int64)] {
+      try Set(names).sorted().compactMap { name in
+        try Row.fetchOne(find, arguments: [app, name]).map { ($0[0], $0[1]) }
+      }
+    }
+    let all = try tags(filter.all).sorted { $0.count < $1.count }
+    guard all.count == Set(filter.all).count else { return nil }
+    let any = try tags(filter.any)
+    guard filter.any.isEmpty || !any.isEmpty else { return nil }
+    var rest = all[...]
+    let anyCount = any.reduce(0) { $0 + $1.count }
+    if let smallest = all.first, any.isEmpty || smallest.count <= anyCount {
+      driver = [smallest.number]
+      rest = all.dropFirst()
+      if !any.isEmpty { demand(any.map(\.number)) }
+    } else {
+      driver = any.map(\.number)
+    }
+    for tag in rest { demand([tag.number]) }
+    let none = try tags(filter.none)
+    if !none.isEmpty { demand(none.map(\.number), not: true) }
+    demandLanguages(filter.languages)
+    if let timeZone {
+      if let timeZone {
+        guard let number = try DeviceNames.find(timeZone, database) else { return nil }
+        conditions.append("timeZone = ?")
+        conditionArguments.append(number)
+      } else {
+        conditions.append("timeZone IS NULL")
+      }
+    }
+  }
+
+  private mutating func demand(_ tags: [Int64], not: Bool = false) {
+    let marks = tags.map { _ in "?" }.joined(separator: ", ")
+    conditions.append(
+      "\(not ? "NOT " : "")EXISTS (SELECT 1 FROM deviceTags WHERE tag IN (\(marks)) AND device = devices.number)")
+    conditionArguments += tags
+  }
+
+  private mutating func demandLanguages(_ languages: [String]) {
+    guard !languages.isEmpty else { return }
+    // "." follows "-".
+    let one = "name = ? OR (name >= ? AND name < ?)"
+    conditions.append(
+      "language IN (SELECT number FROM deviceNames WHERE \(languages.map { _ in one }.joined(separator: " OR ")))")
+    for language in languages { conditionArguments += [language, language + "-", language + "."] }
+  }
+
+  /// SQL that gives the candidates' numbers within the range, in order.
+  private func candidates(after: Int64, through: Int64) -> (sql: String, arguments: StatementArguments) {
+    if driver.isEmpty {
+      return (
+        "SELECT number FROM devices WHERE app = ? AND number > ? AND number <= ? ORDER BY number",
+        [app, after, through]
+      )
+    }
+    let one = "SELECT device AS number FROM deviceTags WHERE tag = ? AND device > ? AND device <= ?"
+    var arguments = StatementArguments()
+    for tag in driver { arguments += [tag, after, through] }
+    return (driver.map { _ in one }.joined(separator: " UNION ") + " ORDER BY number", arguments)
+  }
+
+  /// The key up to which a read may look, so that it stays short; nil if it may look at everything.
+  func end(_ database: Database, after: Int64, through: Int64, candidateLimit: Int) throws -> Int64? {
+    let (sql, arguments) = candidates(after: after, through: through)
+    let row = try Row.fetchOne(
+      database.cachedStatement(sql: "SELECT count(*), max(number) FROM (\(sql) LIMIT ?)"),
+      arguments: arguments + [candidateLimit])
+    guard let row, row[0] as Int == candidateLimit else { return nil }
+    return row[1]
+  }
+
+  /// - Parameter columns: of the table `devices`.
+  func rows(
+    _ database: Database, _ columns: String, after: Int64, through: Int64, limit: Int
+  ) throws -> RowCursor {
+    let (source, arguments) = matches(after: after, through: through)
+    return try Row.fetchCursor(
+      database.cachedStatement(sql: "SELECT \(columns) \(source) ORDER BY candidate.number LIMIT ?"),
+      arguments: arguments + [limit])
+  }
+
+  /// How many devices within the range are in which time zone.
+  func timeZoneCounts(_ database: Database, after: Int64, through: Int64) throws -> [Int64?: Int] {
+    let (source, arguments) = matches(after: after, through: through)
+    let rows = try Row.fetchCursor(
+      database.cachedStatement(sql: "SELECT timeZone, count(*) \(source) GROUP BY timeZone"), arguments: arguments)
+    var counts: [Int64?: Int] = [:]
+    while let row = try rows.next() { counts[row[0] as Int64?] = row[1] }
+    return counts
+  }
+
+  private func matches(after: Int64, through: Int64) -> (sql: String, arguments: StatementArguments) {
+    let (sql, arguments) = candidates(after: after, through: through)
+    let condition = conditions.isEmpty ? "" : "WHERE " + conditions.joined(separator: " AND ")
+    // CROSS JOIN: the candidates are always the outer loop.
+    return (
+      "FROM (\(sql)) AS candidate CROSS JOIN devices ON devices.number = candidate.number \(condition)",
+      arguments + StatementArguments(conditionArguments)
+    )
+  }
+}

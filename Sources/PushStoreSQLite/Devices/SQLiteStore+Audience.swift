@@ -1,0 +1,136 @@
+internal import Foundation
+internal import GRDB
+package import PushStore
+
+extension SQLiteStore {
+  /// The most devices of one read, which takes about 20 ms.
+  private static let candidateLimit = 20_000
+
+  package func lastDeviceKey(app: String) async throws(StoreError) -> Int64 {
+    try await read { database in
+      guard let app = try DeviceNames.find(app, database) else { return 0 }
+      return try Int64.fetchOne(database, sql: "SELECT max(number) FROM devices WHERE app = ?", arguments: [app]) ?? 0
+    }
+  }
+
+  package func audiencePage(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
+  ) async throws(StoreError) -> [AudienceDevice] {
+    var devices: [AudienceDevice] = []
+    var next: Int64? = key
+    while let after = next, devices.count < limit {
+      let missing = limit - devices.count
+      let (found, end) = try await read { database -> ([AudienceDevice], Int64?) in
+        guard let query = try AudienceQuery(database, app: app, filter: filter, timeZone: timeZone) else {
+          return ([], nil)
+        }
+        var end: Int64?
+        if !query.isExact {
+          end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
+        }
+        let rows = try query.rows(
+          database, "devices.number, token, language, timeZone, goneAt >= registeredAt", after: after,
+          through: end ?? last, limit: missing)
+        return (try Self.devices(rows, database, count: missing), end)
+      }
+      devices += found
+      next = end
+    }
+    return devices
+  }
+
+  package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
+    try await read { database in
+      guard let app = try DeviceNames.find(app, database) else { return [] }
+      let statement = try database.cachedStatement(
+        sql: """
+          SELECT number, token, language, timeZone, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
+          """)
+      func device(_ key: Int64) throws -> AudienceDevice? {
+        try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1).first
+      }
+      guard let merges = try DeviceMerges(database, app: app) else { return try keys.compactMap(device) }
+      return try keys.compactMap { key in
+        let all = try merges.keys(of: key)
+        guard var found = try device(all.first ?? key) else { return nil }
+        found.key = key
+        found.otherKeys = all.filter { $0 != key }
+        return found
+      }
+    }
+  }
+
+  private static func devices(_ rows: RowCursor, _ database: Database, count: Int) throws -> [AudienceDevice] {
+    var names = DeviceNameCache(database)
+    var devices: [AudienceDevice] = []
+    devices.reserveCapacity(min(count, 10_000))
+    while let row = try rows.next() {
+      devices.append(
+        AudienceDevice(
+          key: row[0], token: try row.withUnsafeData(atIndex: 1) { $0.map { Array($0) } ?? [] },
+          language: try names.name(row[2]), timeZone: try names.name(row[3]), isSuppressed: row[4] ?? false))
+    }
+    return devices
+  }
+
+  package func audienceCount(
+    app: String, filter: AudienceFilter, through last: Int64
+  ) async throws(StoreError) -> Int {
+    try await timeZoneCounts(app, filter, last).values.reduce(0, +)
+  }
+
+  package func audienceTimeZones(
+    app: String, filter: AudienceFilter, through last: Int64
+  ) async throws(StoreError) -> [String?: Int] {
+    let counts = try await timeZoneCounts(app, filter, last)
+    return try await read { database in
+      var names = DeviceNameCache(database)
+      var zones: [String?: Int] = [:]
+      for (number, count) in counts { zones[try names.name(number)] = count }
+      return zones
+    }
+  }
+
+  /// The counts, by the number of the time zone.
+  private func timeZoneCounts(
+    _ app: String, _ filter: AudienceFilter, _ last: Int64
+  ) async throws(StoreError) -> [Int64?: Int] {
+    var counts: [Int64?: Int] = [:]
+    var next: Int64? = 0
+    while let after = next {
+      let (found, end) = try await read { database -> ([Int64?: Int], Int64?) in
+        guard let query = try AudienceQuery(database, app: app, filter: filter, timeZone: nil) else {
+          return ([:], nil)
+        }
+        let end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
+        return (try query.timeZoneCounts(database, after: after, through: end ?? last), end)
+      }
+      counts.merge(found, uniquingKeysWith: +)
+      next = end
+    }
+    return counts
+  }
+}
+
+/// Which devices of an app have become one.
+private struct DeviceMerges {
+  private let app: Int64
+  private let kept: Statement
+  private let former: Statement
+
+  /// Nil: none have.
+  init?(_ database: Database, app: Int64) throws {
+    let any = try database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM deviceMerges WHERE app = ?)")
+    guard try Bool.fetchOne(any, arguments: [app]) == true else { return nil }
+    self.app = app
+    kept = try database.cachedStatement(sql: "SELECT keptKey FROM deviceMerges WHERE app = ? AND formerKey = ?")
+    former = try database.cachedStatement(
+      sql: "SELECT formerKey FROM deviceMerges WHERE app = ? AND keptKey = ? ORDER BY formerKey")
+  }
+
+  /// All keys of the device that has or had this one. The first is the one that it has.
+  func keys(of key: Int64) throws -> [Int64] {
+    let present = try Int64.fetchOne(kept, arguments: [app, key]) ?? key
+    return [present] + (try Int64.fetchAll(former, arguments: [app, present]))
+  }
+}

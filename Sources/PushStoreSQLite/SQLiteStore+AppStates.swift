@@ -1,0 +1,35 @@
+internal import GRDB
+package import PushStore
+
+extension Schema {
+  static let appStates = """
+    CREATE TABLE appStates (app TEXT PRIMARY KEY NOT NULL, pausedAt INTEGER) STRICT, WITHOUT ROWID;
+    """
+}
+
+extension SQLiteStore {
+  package func pausedApps() async throws(StoreError) -> [String: StoreInstant] {
+    try await read { database in
+      let rows = try Row.fetchAll(
+        database, sql: "SELECT app, pausedAt FROM appStates WHERE pausedAt IS NOT NULL")
+      return Dictionary(
+        rows.map { ($0["app"], StoreInstant(milliseconds: $0["pausedAt"])) }, uniquingKeysWith: { first, _ in first })
+    }
+  }
+
+  package func pause(app: String, at instant: StoreInstant) async throws(StoreError) {
+    try await write { database in
+      try database.execute(
+        sql: """
+          INSERT INTO appStates (app, pausedAt) VALUES (?, ?)
+          ON CONFLICT (app) DO UPDATE SET pausedAt = coalesce(pausedAt, excluded.pausedAt)
+          """, arguments: [app, instant.milliseconds])
+    }
+  }
+
+  package func resume(app: String) async throws(StoreError) {
+    try await write { database in
+      try database.execute(sql: "DELETE FROM appStates WHERE app = ?", arguments: [app])
+    }
+  }
+}
