@@ -66,7 +66,7 @@ let package = Package(
     .target(
       name: "PushServer",
       dependencies: [
-        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite", "Yams",
+        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushStore", "PushStoreSQLite", "Yams",
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "HTTPTypes", package: "swift-http-types"),

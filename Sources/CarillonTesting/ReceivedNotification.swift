@@ -6,7 +6,7 @@ internal import PushWire
 /// A notification as it came to a simulated gateway.
 public struct ReceivedNotification: Sendable {
   /// To whom; nil if the request named no token.
-  public let token: Carillon.DeviceToken?
+  public let token: DeviceToken?
   /// What was sent, byte for byte.
   public let payload: [UInt8]
   /// `apns-topic`; over the binary protocol the topic of the certificate.
@@ -58,10 +58,10 @@ extension ReceivedNotification {
   }
 }
 
-extension Carillon.DeviceToken {
+extension DeviceToken {
   /// The same as the gateway's rules take it.
-  var gatewayToken: PushWire.DeviceToken {
-    guard let token = PushWire.DeviceToken(bytes: bytes) else { preconditionFailure("a device token without bytes") }
+  var gatewayToken: TokenBytes {
+    guard let token = TokenBytes(bytes: bytes) else { preconditionFailure("a device token without bytes") }
     return token
   }
 }

@@ -46,7 +46,7 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
 
   /// Refuses notifications to these device tokens; see ``refuse(prefix:as:times:)``.
   public static func refuse(
-    tokens: some Sequence<Carillon.DeviceToken>, as reason: Reason, times: Int? = nil
+    tokens: some Sequence<DeviceToken>, as reason: Reason, times: Int? = nil
   ) -> SimulatedFaults {
     refuse(Faults.Selection(tokens: Set(tokens.map(\.gatewayToken))), reason, times)
   }

@@ -140,7 +140,7 @@ public final class Simulator: Sendable {
   /// The devices that the feedback service has not handed out yet, the oldest entry first.
   public func waitingFeedback(for topic: String) -> [PushApp.GoneDevice] {
     gateway.gateway.feedback.waiting(topic: topic).compactMap { tuple in
-      guard let token = try? Carillon.DeviceToken(bytes: tuple.token.bytes) else { return nil }
+      guard let token = try? DeviceToken(bytes: tuple.token.bytes) else { return nil }
       return PushApp.GoneDevice(token: token, since: Date(timeIntervalSince1970: TimeInterval(tuple.timestamp)))
     }
   }

@@ -33,7 +33,7 @@ struct IntakeQueueTests {
     for _ in 0..<60 {
       var batch = IntakeBatch()
       for _ in 0..<Int.random(in: 0...40, using: &random) {
-        guard let token = PushWire.DeviceToken(bytes: random.bytes(32)) else { continue }
+        guard let token = TokenBytes(bytes: random.bytes(32)) else { continue }
         let notification = contents[random.chance(80) ? 0 : Int.random(in: 0..<3, using: &random)]
         batch.append(notification, token)
         expected.append("\(token) \(String(decoding: notification.payload, as: UTF8.self))")
@@ -98,8 +98,8 @@ struct IntakeQueueTests {
     #expect(groups == [shared: [0..<1, 2..<4], named.group: [1..<2, 4..<5]])
   }
 
-  private static func token(_ byte: UInt8) throws -> PushWire.DeviceToken {
-    let token = PushWire.DeviceToken(bytes: [UInt8](repeating: byte, count: 32))
+  private static func token(_ byte: UInt8) throws -> TokenBytes {
+    let token = TokenBytes(bytes: [UInt8](repeating: byte, count: 32))
     return try #require(token)
   }
 

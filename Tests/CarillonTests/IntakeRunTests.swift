@@ -19,7 +19,7 @@ struct IntakeRunTests {
     let gauge = IntakeGauge(.high)
     private let chunk = AudienceChunk(payloadCapacity: 64 << 10)
     private let notification: PreparedNotification
-    private let token: PushWire.DeviceToken
+    private let token: TokenBytes
 
     init(_ folder: URL) throws {
       let key = folder.appending(path: "key.p8").path
@@ -29,7 +29,7 @@ struct IntakeRunTests {
         credential: .tokenKey(file: key, keyID: "ABC123DEFG", teamID: IntakeRunTests.team))
       let entry = try AppEntry(configuration, registry: ProviderTokenRegistry())
       let content = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)
-      let bytes = PushWire.DeviceToken(bytes: [UInt8](repeating: 7, count: 32))
+      let bytes = TokenBytes(bytes: [UInt8](repeating: 7, count: 32))
       token = try #require(bytes)
       notification = try PreparedNotification(
         PushNotification(json: content), payload: content, app: entry.configuration, kind: .token, now: 0)

@@ -1,15 +1,17 @@
 internal import Carillon
 internal import Foundation
+internal import Support
 internal import Testing
 
 @Suite("Identifiers of what was taken in")
 struct NotificationIDTests {
   @Test("each is a UUID of version 7 that says when its run began, and is read back")
   func roundTrip() throws {
+    var random = SeededGenerator.fresh()
     for _ in 0..<1000 {
-      let milliseconds = UInt64.random(in: 0..<1 << 48)
-      let run = IntakeRunID(milliseconds: milliseconds, random: .random(in: 0 ... .max))
-      let id = NotificationID(run: run, line: .random(in: 0 ... .max))
+      let milliseconds = UInt64.random(in: 0..<1 << 48, using: &random)
+      let run = IntakeRunID(milliseconds: milliseconds, random: .random(in: 0 ... .max, using: &random))
+      let id = NotificationID(run: run, line: .random(in: 0 ... .max, using: &random))
       let text = id.description
       #expect(NotificationID(text) == id)
       #expect(NotificationID(text.uppercased()) == id)

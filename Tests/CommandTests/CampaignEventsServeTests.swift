@@ -20,7 +20,7 @@ struct CampaignEventsServeTests {
     let path = try await site.make(#","rateLimit":300"#)
     _ = try await site.upload(path, (0..<5000).lazy.map { HTTP2Site.token($0) })
     let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
-    let client = try ServiceClient(address, key: running.key)
+    let client = try APIClient(address, key: running.key)
     let (one, all) = (Heard(), Heard())
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
@@ -64,7 +64,7 @@ struct CampaignEventsServeTests {
     let running = try await RunningServe.withCampaigns(more: ["admin"])
     let (site, service) = (running.campaigns, running.service)
     let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
-    let client = try ServiceClient(address, key: running.key)
+    let client = try APIClient(address, key: running.key)
     let day = Int(Date().timeIntervalSince1970) % 86_400
     func clock(_ second: Int) -> String {
       let minute = (second + 86_400) / 60 % 1440

@@ -57,7 +57,7 @@ struct CampaignProgressServeTests {
     let (own, others) = (Heard(), Heard())
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       for (key, heard) in [(running.key, own), (other, others)] {
-        let client = try ServiceClient(address, key: key)
+        let client = try APIClient(address, key: key)
         tasks.addTask {
           _ = try? await client.events(.get("/v1/events")) { event in
             heard.add(event)

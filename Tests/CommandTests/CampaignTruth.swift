@@ -48,7 +48,7 @@ struct CampaignTruth {
 
   /// The number of notifications that arrived more than once.
   var duplicateCount: Int {
-    var counts: [DeviceToken: Int] = [:]
+    var counts: [TokenBytes: Int] = [:]
     for frame in frames where frame.refusal == nil {
       if let token = frame.token { counts[token, default: 0] += 1 }
     }
@@ -56,7 +56,7 @@ struct CampaignTruth {
   }
 
   private func countArrivals(_ fates: inout [[Fate]], _ problems: inout Problems) {
-    var places: [DeviceToken: (audience: Int, line: Int)] = [:]
+    var places: [TokenBytes: (audience: Int, line: Int)] = [:]
     for (index, audience) in audiences.enumerated() {
       for (number, line) in audience.lines.enumerated() {
         if let token = line.token { places[token] = (index, number) }

@@ -94,7 +94,7 @@ struct CampaignTruthTests {
     elsewhere.frames[3] = frame(accepted[3], topic: "com.example.chat")
     expect(elsewhere, "arrived through com.example.chat")
     var stranger = try truth()
-    stranger.frames[3].token = DeviceToken(bytes: [1, 2, 3])
+    stranger.frames[3].token = TokenBytes(bytes: [1, 2, 3])
     expect(stranger, "an unknown token arrived")
   }
 

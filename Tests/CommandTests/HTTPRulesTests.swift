@@ -217,8 +217,8 @@ struct HTTPRulesTests {
   @Test("the API over TLS: its certificate is replaced by SIGHUP, and a stalled handshake holds nothing up")
   func tls() async throws {
     let site = try await Site(api: #"{ listen: "127.0.0.1:0", certificate: api.pem, key: api.key }"#)
-    func client() throws -> ServiceClient {
-      try ServiceClient(
+    func client() throws -> APIClient {
+      try APIClient(
         ServiceAddress(
           host: "127.0.0.1", port: site.service.api, proof: .certificate(file: site.serve.site.place.path("api.pem"))),
         key: site.key)
@@ -240,7 +240,7 @@ struct HTTPRulesTests {
     }
     let refused = await #expect(throws: ServiceFailure.self) { try await old.send(.get("/v1/apps")) }
     #expect(refused?.sentence.contains("another one") == true, "\(refused?.sentence ?? "")")
-    let trusted = try ServiceClient(
+    let trusted = try APIClient(
       ServiceAddress(
         host: "localhost", port: site.service.api, proof: .authority(.file(site.serve.site.place.path("api-ca.pem")))),
       key: site.key)

@@ -17,7 +17,7 @@ struct TestAudience: Sendable {
   struct Line: Sendable {
     let kind: Kind
     /// Nil: malformed.
-    let token: DeviceToken?
+    let token: TokenBytes?
     /// The text in the file, without the name.
     let text: String
   }
@@ -64,7 +64,7 @@ struct TestAudience: Sendable {
       guard kind != .malformed else { return Line(kind: kind, token: nil, text: "no token \(number)") }
       let start: [UInt8] = kind == .refused ? [0xDE, 0xAD] : [0xBE, 0xEF]
       let place = [UInt8(index)] + (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
-      let token = DeviceToken(bytes: start + place + random.bytes(25))
+      let token = TokenBytes(bytes: start + place + random.bytes(25))
       return Line(kind: kind, token: token, text: token?.description ?? "")
     }
   }

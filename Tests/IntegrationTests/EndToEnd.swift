@@ -12,13 +12,13 @@ struct EndToEnd {
   var topic = "com.example.news"
   var configuration = AppRules(id: "news")
   var rules = FaultRules()
-  var tokens: [PushWire.DeviceToken] = []
+  var tokens: [TokenBytes] = []
   var payload = #"{"aps":{"alert":"Hello"}}"#
 
   struct Result {
     var account: Account
-    var outcomes: [PushWire.DeviceToken: Outcome]
-    var arrivals: [PushWire.DeviceToken: Int]
+    var outcomes: [TokenBytes: Outcome]
+    var arrivals: [TokenBytes: Int]
     var truth: AppTruth
     var failure: String?
   }
@@ -28,7 +28,7 @@ struct EndToEnd {
     tokens = (0..<tokenCount).compactMap { index in
       var bytes = random.bytes(32)
       for place in 0..<4 { bytes[place] = UInt8(truncatingIfNeeded: index >> (8 * place)) }
-      return PushWire.DeviceToken(bytes: bytes)
+      return TokenBytes(bytes: bytes)
     }
   }
 
@@ -57,7 +57,7 @@ struct EndToEnd {
   /// A campaign's results as the engine reports them.
   struct Sent {
     var account: Account
-    var outcomes: [PushWire.DeviceToken: Outcome]
+    var outcomes: [TokenBytes: Outcome]
     var failure: String?
   }
 

@@ -25,7 +25,7 @@ internal import Testing
       }
     }
 
-    func rules(bad: Set<DeviceToken>) -> FaultRules {
+    func rules(bad: Set<TokenBytes>) -> FaultRules {
       var rules = FaultRules()
       var faults = Faults()
       let listed = Faults.Selection(tokens: bad)

@@ -9,8 +9,8 @@ internal import Testing
 struct ForeignGateway {
   /// How often it accepted and refused each token.
   struct Record {
-    var accepted: [DeviceToken: Int] = [:]
-    var refused: [DeviceToken: Int] = [:]
+    var accepted: [TokenBytes: Int] = [:]
+    var refused: [TokenBytes: Int] = [:]
     /// Its totals, such as "accepted", "connections", "violations".
     var sums: [String: Int] = [:]
   }
@@ -54,7 +54,7 @@ struct ForeignGateway {
     let text = try String(contentsOf: directory.appending(path: "record"), encoding: .utf8)
     for line in text.split(separator: "\n") {
       let fields = line.split(separator: " ")
-      guard fields.count == 3, let token = try? DeviceToken(parsing: String(fields[0])) else { continue }
+      guard fields.count == 3, let token = try? TokenBytes(parsing: String(fields[0])) else { continue }
       record.accepted[token] = Int(fields[1])
       record.refused[token] = Int(fields[2])
     }

@@ -82,7 +82,7 @@ internal import Testing
     let places = Set(Array(campaign.tokens.indices).shuffled(using: &random).prefix(scenario.badCount))
     campaign.tokens = campaign.tokens.enumerated().compactMap { index, token in
       let bytes = unsafe token.withUnsafeBytes { unsafe Array($0) }
-      return DeviceToken(bytes: (places.contains(index) ? [0xDE, 0xAD] : [0, 0]) + bytes.dropLast(2))
+      return TokenBytes(bytes: (places.contains(index) ? [0xDE, 0xAD] : [0, 0]) + bytes.dropLast(2))
     }
     let bad = Set(places.map { campaign.tokens[$0] })
     campaign.configuration = AppRules(id: "foreign")

@@ -20,21 +20,21 @@ struct HTTP2EndToEnd {
   var settings = ServiceSettings()
   /// Of a round trip.
   var latency = Duration.zero
-  var tokens: [PushWire.DeviceToken]
+  var tokens: [TokenBytes]
   /// True: with a provider token; false: with a certificate.
   var usesKey = false
   var payload = #"{"aps":{"alert":"Hello"}}"#
 
   struct Result {
     var account: Account
-    var outcomes: [PushWire.DeviceToken: Outcome]
-    var arrivals: [PushWire.DeviceToken: Int]
+    var outcomes: [TokenBytes: Outcome]
+    var arrivals: [TokenBytes: Int]
     /// The number of tokens that were sent with more than one identifier.
     var changedIdentifiers: Int
     var truth: ServiceTruth
     var failure: String?
     var mintedCount: Int
-    var goneSince: [PushWire.DeviceToken: UInt64]
+    var goneSince: [TokenBytes: UInt64]
   }
 
   init(tokenCount: Int, seed: UInt64) {
@@ -88,7 +88,7 @@ struct HTTP2EndToEnd {
     _ sent: (account: Account, failure: String?), _ listener: GoneBook, _ memory: RecordedRequests,
     _ truth: ServiceTruth, _ source: ProviderTokenSource?
   ) -> Result {
-    var arrivals: [PushWire.DeviceToken: Int] = [:]
+    var arrivals: [TokenBytes: Int] = [:]
     for (delivery, count) in memory.accepted(app: Self.topic) { arrivals[delivery.token, default: 0] += count }
     let identifiers = Dictionary(grouping: memory.requests.filter { $0.token != nil }, by: \.token).mapValues {
       Set($0.map(\.identifier)).count
@@ -122,13 +122,13 @@ struct HTTP2EndToEnd {
 /// Collects outcomes by token, and when the service found devices gone.
 final class GoneBook: OutcomeListener {
   let collector = OutcomeCollector()
-  private let gone = Mutex<[PushWire.DeviceToken: UInt64]>([:])
+  private let gone = Mutex<[TokenBytes: UInt64]>([:])
 
-  var since: [PushWire.DeviceToken: UInt64] { gone.withLock { $0 } }
+  var since: [TokenBytes: UInt64] { gone.withLock { $0 } }
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     collector.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
-    guard let goneSince, let token = try? PushWire.DeviceToken(parsing: token) else { return }
+    guard let goneSince, let token = try? TokenBytes(parsing: token) else { return }
     gone.withLock { $0[token] = goneSince }
   }
 }

@@ -18,7 +18,7 @@ internal import Testing
     case poison
     case isFarAway, outage, garbage
 
-    func faults(bad: Set<DeviceToken>) -> ServiceFaults {
+    func faults(bad: Set<TokenBytes>) -> ServiceFaults {
       var faults = ServiceFaults()
       let listed = Faults.Selection(tokens: bad)
       switch self {

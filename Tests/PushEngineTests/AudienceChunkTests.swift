@@ -10,7 +10,7 @@ struct AudienceChunkTests {
   private static func contents(_ chunk: AudienceChunk) -> [String] {
     (0..<chunk.count).map { index in
       let entry = chunk[index]
-      let token = unsafe DeviceToken(bytes: chunk.token(of: entry))?.description ?? ""
+      let token = unsafe TokenBytes(bytes: chunk.token(of: entry))?.description ?? ""
       let headers = chunk.ownHeaders(of: entry)
       let collapse = unsafe String(decoding: headers.collapseIdentifier, as: UTF8.self)
       let own = "\(headers.identifier?.description ?? "") \(headers.expiration ?? 0) \(collapse)"
@@ -27,7 +27,7 @@ struct AudienceChunkTests {
     var line: UInt64 = 1
     for _ in 0..<10 {
       let tokens = (0..<Int.random(in: 1...12, using: &random)).compactMap { _ in
-        DeviceToken(bytes: random.bytes(random.chance(70) ? 32 : Int.random(in: 1...100, using: &random)))
+        TokenBytes(bytes: random.bytes(random.chance(70) ? 32 : Int.random(in: 1...100, using: &random)))
       }
       let payload = random.bytes(Int.random(in: 0...200, using: &random)).map { $0 % 26 + 97 }
       let identifier = random.chance(20) ? APNSIdentifier(high: random.next(), low: random.next()) : nil

@@ -157,7 +157,7 @@ struct JournalTests {
     #expect(log.all.last == "room")
     #expect(throws: JournalError.failed(cause)) { try run.close()?.get() }
 
-    var generator = SeededGenerator(seed: .random(in: .min ... .max))
+    var generator = SeededGenerator.fresh()
     disk.loseUnsynced(using: &generator)
     let again = try HandRun(disk, .small())
     try #require(again.recovered.count >= 3, "seed \(generator.seed)")

@@ -10,7 +10,7 @@ struct FeedbackTests {
     return (tuples, decoder)
   }
 
-  private func token(_ bytes: [UInt8]) throws -> DeviceToken { try #require(DeviceToken(bytes: bytes)) }
+  private func token(_ bytes: [UInt8]) throws -> TokenBytes { try #require(TokenBytes(bytes: bytes)) }
 
   @Test("a tuple is timestamp, token length and token")
   func golden() throws {
@@ -22,7 +22,7 @@ struct FeedbackTests {
 
   @Test("tuples of every token length are read, however they are cut")
   func cuts() throws {
-    var generator = SeededGenerator(seed: .random(in: 0 ... .max))
+    var generator = SeededGenerator.fresh()
     for round in 0..<100 {
       let tuples = try (0..<40).map { _ in
         FeedbackTuple(

@@ -92,7 +92,7 @@ struct FrameEncoderTests {
     "a template writes what the encoder writes, for every command, token length and set of items",
     arguments: FrameVersion.allCases)
   func template(_ command: FrameVersion) {
-    var generator = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
+    var generator = SeededGenerator.fresh()
     for tokenByteCount in 1...100 {
       let record = FrameRecord(
         command: command,
@@ -125,7 +125,7 @@ struct FrameEncoderTests {
     "encoding and decoding returns the same frame, for every command and token length", arguments: FrameVersion.allCases
   )
   func roundTrip(_ command: FrameVersion) {
-    var generator = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
+    var generator = SeededGenerator.fresh()
     var limits = DecoderLimits()
     limits.tokenByteCount = nil
     for tokenByteCount in 1...100 {

@@ -11,7 +11,7 @@ struct JSONLineTests {
     return JSONLineShape(bytes, 0..<bytes.count)
   }
 
-  private static func token(_ line: JSONLineShape?, _ text: String) -> DeviceToken? {
+  private static func token(_ line: JSONLineShape?, _ text: String) -> TokenBytes? {
     let bytes = bytes("x" + text + "\"")
     return line?.line(bytes, 1..<bytes.count - 1)?.token
   }
@@ -33,8 +33,8 @@ struct JSONLineTests {
     ])
   func recognised(first: String, second: String) throws {
     let line = try #require(Self.line(first))
-    #expect(Self.token(line, first) == DeviceToken(bytes: [0xAB, 1]))
-    #expect(Self.token(line, second) == DeviceToken(bytes: [0xCD, 2]))
+    #expect(Self.token(line, first) == TokenBytes(bytes: [0xAB, 1]))
+    #expect(Self.token(line, second) == TokenBytes(bytes: [0xCD, 2]))
   }
 
   @Test(
@@ -116,7 +116,7 @@ struct JSONLineTests {
     let second = text(random.chance(50) ? "cd02" : "<cd 02", &random)
     let line = try #require(Self.line(first), "seed \(seed): \(first)")
     guard let found = Self.token(line, second) else { return }
-    #expect(found == DeviceToken(bytes: [0xCD, 2]), "seed \(seed)")
+    #expect(found == TokenBytes(bytes: [0xCD, 2]), "seed \(seed)")
     func rest(_ text: String) throws -> [JSONMember] {
       guard case .object(let members) = try JSONValue(parsing: Self.bytes(text)[...]) else { return [] }
       return members.filter { $0.key != "token" }

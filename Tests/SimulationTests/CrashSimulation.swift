@@ -270,7 +270,7 @@ struct CrashSimulation {
   }
 
   private func check(_ world: World, _ account: Account, isWhole: Bool) -> [String] {
-    var outcomes: [DeviceToken: Outcome] = [:]
+    var outcomes: [TokenBytes: Outcome] = [:]
     for (line, outcome) in world.listed {
       // The header of the personal audience is its first line.
       let index = line.isPersonal ? Int(line.line) - 2 : scenario.personalCount + Int(line.line) - 1

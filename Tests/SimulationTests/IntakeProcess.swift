@@ -27,7 +27,7 @@ final class IntakeProcess: Sendable {
   }
 
   var hasEnded: Bool { state.withLock { $0.runningCount } == 0 }
-  var acknowledged: [DeviceToken] { source.acknowledged }
+  var acknowledged: [TokenBytes] { source.acknowledged }
   var storedCount: Int { source.storedCount }
   var accounts: [UInt64: Account] { state.withLock { $0.runs }.mapValues(\.ledger.account) }
 
@@ -91,7 +91,7 @@ private final class DoubtBook: OutcomeListener {
 final class IntakeFeed: AudienceSource {
   private struct State {
     var campaign: UInt64?
-    var tokens: [DeviceToken] = []
+    var tokens: [TokenBytes] = []
     var readCount = 0
     var recordedCount = 0
     var acknowledgedCount = 0
@@ -108,7 +108,7 @@ final class IntakeFeed: AudienceSource {
   init(_ journal: EngineJournal) { self.journal = journal }
 
   var reservoir: ReservoirGauge? { gauge }
-  var acknowledged: [DeviceToken] { state.withLock { Array($0.tokens.prefix($0.acknowledgedCount)) } }
+  var acknowledged: [TokenBytes] { state.withLock { Array($0.tokens.prefix($0.acknowledgedCount)) } }
   /// The most that lay in the reservoir, and what does now.
   var storedCount: Int { state.withLock { $0.storedCount } }
   /// Why something could not be acknowledged.
@@ -117,14 +117,14 @@ final class IntakeFeed: AudienceSource {
   var addedCount: Int { state.withLock { $0.tokens.count } }
 
   /// Its campaign, and the tokens of its lines.
-  var campaign: (number: UInt64, tokens: [DeviceToken])? {
+  var campaign: (number: UInt64, tokens: [TokenBytes])? {
     state.withLock { state in state.campaign.map { ($0, state.tokens) } }
   }
   func began(_ campaign: UInt64) { state.withLock { $0.campaign = campaign } }
 
   func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
 
-  func add(_ tokens: [DeviceToken]) { change { $0.tokens += tokens } }
+  func add(_ tokens: [TokenBytes]) { change { $0.tokens += tokens } }
 
   func finish() { change { $0.isFinished = true } }
 

@@ -53,14 +53,14 @@ final class IntakeSimulation: CustomStringConvertible {
   private let service: any SimulatedEndpoint
   private let frames = RecordedFrames()
   private var random: SeededGenerator
-  private let tokens: [DeviceToken]
+  private let tokens: [TokenBytes]
   private var nextToken = 0
-  private var acknowledged: [DeviceToken] = []
+  private var acknowledged: [TokenBytes] = []
   /// The last known account of each campaign.
   private var accounts: [UInt64: Account] = [:]
   /// The tokens of each campaign's lines, and how many copies of each may have arrived.
-  private var lines: [UInt64: [DeviceToken]] = [:]
-  private var copies: [DeviceToken: Int] = [:]
+  private var lines: [UInt64: [TokenBytes]] = [:]
+  private var copies: [TokenBytes: Int] = [:]
   /// The most that lay in a reservoir.
   private(set) var storedCount = 0
 

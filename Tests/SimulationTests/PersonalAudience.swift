@@ -12,7 +12,7 @@ final class PersonalAudience: AudienceSource, @unchecked Sendable {
   private var reader: AudienceReader
   private var position: Int
 
-  init(_ tokens: [DeviceToken], from mark: AudienceMark? = nil) throws {
+  init(_ tokens: [TokenBytes], from mark: AudienceMark? = nil) throws {
     let rows = tokens.map { "\($0.description),\(Self.name(of: $0))\n" }
     text = Array(("token,name\n" + rows.joined()).utf8)
     guard let header = try AudienceHeader.detect(text, isWhole: true) else { throw AudienceFormatError.empty }
@@ -22,11 +22,11 @@ final class PersonalAudience: AudienceSource, @unchecked Sendable {
   }
 
   /// 0 to 150 letters, depending on the token, so that ring records have one to five blocks.
-  static func name(of token: DeviceToken) -> String {
+  static func name(of token: TokenBytes) -> String {
     String(repeating: "n", count: token.bytes.reduce(0) { ($0 &* 31 &+ Int($1)) % 151 })
   }
 
-  static func payload(of token: DeviceToken) -> [UInt8] {
+  static func payload(of token: TokenBytes) -> [UInt8] {
     Array(template.replacing("{{name}}", with: name(of: token)).utf8)
   }
 

@@ -27,7 +27,7 @@ internal import Testing
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }
     let ended = Mutex(0)
-    let send: @Sendable ([DeviceToken]) async -> Void = { tokens in
+    let send: @Sendable ([TokenBytes]) async -> Void = { tokens in
       let campaign = Campaign(payload: Simulation.commonPayload)
       let numbers = try? await journal.begin([
         EngineJournal.Beginning(app: "simulated", campaign: campaign, context: [])

@@ -235,7 +235,7 @@ internal import Testing
 
   /// Sends one campaign to its end and passes its account to `look` after each step.
   private func send(
-    _ tokens: [DeviceToken], through app: App, on loop: SimulatedLoop, _ look: (Account) -> Void
+    _ tokens: [TokenBytes], through app: App, on loop: SimulatedLoop, _ look: (Account) -> Void
   ) throws {
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }

@@ -11,7 +11,7 @@ internal import Synchronization
 /// resets connections. One journal is on a disk that records every operation. A first process is
 /// killed; a second one resumes and closes the journal.
 struct RecordedCampaigns {
-  let tokens: [[DeviceToken]]
+  let tokens: [[TokenBytes]]
   let operations: [RecordedDisk.Operation]
 
   static let apps = ["one", "two"]
@@ -43,7 +43,7 @@ struct RecordedCampaigns {
   init(seed: UInt64, counts: [Int], killAfter steps: Int, checkpointByteCount: Int) throws {
     var random = SeededGenerator(seed: seed)
     let tokens = counts.map { count in
-      (0..<count).compactMap { index in DeviceToken(bytes: [UInt8(index)] + random.bytes(31)) }
+      (0..<count).compactMap { index in TokenBytes(bytes: [UInt8(index)] + random.bytes(31)) }
     }
     self.tokens = tokens
     let disk = RecordedDisk()
@@ -66,7 +66,7 @@ struct RecordedCampaigns {
 
   /// - Parameter stepLimit: The process is killed after this many steps; nil: it ends in order.
   private static func live(
-    seed: UInt64, _ tokens: [[DeviceToken]], _ gateway: SimulatedGateway, _ disk: RecordedDisk,
+    seed: UInt64, _ tokens: [[TokenBytes]], _ gateway: SimulatedGateway, _ disk: RecordedDisk,
     _ checkpointByteCount: Int, stepLimit: Int?
   ) throws {
     let loop = SimulatedLoop(seed: seed)

@@ -12,9 +12,9 @@ struct Scenario: CustomStringConvertible {
   /// Set for a scenario over HTTP/2.
   var provider: ProviderFaults?
   var network = NetworkFaults()
-  var tokens: [DeviceToken] = []
-  var refused: Set<DeviceToken> = []
-  var poisoned: Set<DeviceToken> = []
+  var tokens: [TokenBytes] = []
+  var refused: Set<TokenBytes> = []
+  var poisoned: Set<TokenBytes> = []
   var expiration: UInt32?
   var cancelAfter: Duration?
   /// The number of tokens, from the first on, that form a second campaign through the same app,
@@ -157,16 +157,16 @@ struct Scenario: CustomStringConvertible {
     }
   }
 
-  static func distinctTokens(_ count: Int, seed: UInt64) -> [DeviceToken] {
+  static func distinctTokens(_ count: Int, seed: UInt64) -> [TokenBytes] {
     var random = SeededGenerator(seed: seed)
     return distinctTokens(count, random: &random)
   }
 
-  private static func distinctTokens(_ count: Int, random: inout SeededGenerator) -> [DeviceToken] {
+  private static func distinctTokens(_ count: Int, random: inout SeededGenerator) -> [TokenBytes] {
     (0..<count).compactMap { index in
       var bytes = random.bytes(32)
       for place in 0..<4 { bytes[place] = UInt8(truncatingIfNeeded: index >> (8 * place)) }
-      return DeviceToken(bytes: bytes)
+      return TokenBytes(bytes: bytes)
     }
   }
 }

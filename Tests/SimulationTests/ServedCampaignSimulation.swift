@@ -14,7 +14,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
   // Sync: used on the simulated loop, and by the thread that runs it.
   struct Device: Sendable {
     let key: Int64
-    let token: DeviceToken
+    let token: TokenBytes
     let isSuppressed: Bool
   }
 
@@ -93,7 +93,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
   private let service: any SimulatedEndpoint
   private var random: SeededGenerator
   private let all: [Device]
-  private var removed: Set<DeviceToken> = []
+  private var removed: Set<TokenBytes> = []
   private let kept: Mutex<Kept>
 
   var description: String { "\(plan)" }

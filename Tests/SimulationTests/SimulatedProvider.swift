@@ -6,7 +6,7 @@ internal import Support
 /// The faults of the simulated HTTP/2 service, most of them per thousand requests.
 struct ProviderFaults {
   /// Always refused with this status and reason.
-  var refused: [DeviceToken: (status: UInt16, reason: ProviderReason)] = [:]
+  var refused: [TokenBytes: (status: UInt16, reason: ProviderReason)] = [:]
   /// Temporary refusals with 500 or 503, and with 429. Nothing is accepted.
   var unavailablePerMille = 0
   var tooManyPerMille = 0
@@ -36,7 +36,7 @@ struct ProviderFaults {
   /// From this request on, everything is refused with 403.
   var forbiddenFrom: Int?
   /// Tokens whose requests always cut the connection, perhaps accepted.
-  var cutting: Set<DeviceToken> = []
+  var cutting: Set<TokenBytes> = []
   /// From this request on, everything is answered with 503 for this long.
   var outage: (from: Int, duration: Duration)?
   /// Milliseconds between a request's arrival and its response.
@@ -49,15 +49,15 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   // Sync: used on the simulated loop only.
   fileprivate let faults: ProviderFaults
   fileprivate var random: SeededGenerator
-  fileprivate(set) var accepted: [DeviceToken: Int] = [:]
+  fileprivate(set) var accepted: [TokenBytes: Int] = [:]
   /// All requests that arrived, with their payloads.
-  fileprivate(set) var requests: [(token: DeviceToken, identifier: String, payload: [UInt8])] = []
+  fileprivate(set) var requests: [(token: TokenBytes, identifier: String, payload: [UInt8])] = []
   /// Tokens that were refused temporarily.
-  fileprivate(set) var putOff: Set<DeviceToken> = []
+  fileprivate(set) var putOff: Set<TokenBytes> = []
   /// Rules of the protocol that the client broke.
   fileprivate(set) var violations: [String] = []
   /// How often a request for each token has cut its connection.
-  fileprivate var cutCounts: [DeviceToken: Int] = [:]
+  fileprivate var cutCounts: [TokenBytes: Int] = [:]
   fileprivate var deafCount = 0
   fileprivate var outageEnd: Instant?
 
@@ -70,11 +70,11 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   func connect() -> any SimulatedPeer { ProviderPeer(self) }
 
   /// A token that has cut its connection twice cannot be told from one that always does.
-  func kills(_ token: DeviceToken) -> Bool { faults.cutting.contains(token) || cutCounts[token, default: 0] > 1 }
+  func kills(_ token: TokenBytes) -> Bool { faults.cutting.contains(token) || cutCounts[token, default: 0] > 1 }
 
   /// Tokens that were sent with several identifiers. A resend keeps its identifier.
   var changedIdentifiers: [String] {
-    var seen: [DeviceToken: String] = [:]
+    var seen: [TokenBytes: String] = [:]
     return requests.compactMap { request in
       let before = seen.updateValue(request.identifier, forKey: request.token)
       return before == nil || before == request.identifier ? nil : "\(request.token) was sent under two identifiers"
@@ -97,7 +97,7 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
 private final class ProviderPeer: SimulatedPeer {
   private struct Waiting {
     var streamID: Int32
-    var token: DeviceToken
+    var token: TokenBytes
     var identifier: [UInt8]
     var due: Instant
   }
@@ -165,7 +165,7 @@ private final class ProviderPeer: SimulatedPeer {
 
   private func took(_ request: HTTP2Request, now: Instant) -> Instant? {
     guard let path = request.text(of: ":path"), path.hasPrefix("/3/device/"),
-      let token = try? DeviceToken(parsing: String(path.dropFirst(10))),
+      let token = try? TokenBytes(parsing: String(path.dropFirst(10))),
       let identifier = unsafe request.value(of: "apns-id").map({ unsafe Array($0) })
     else {
       provider.violations.append("a request without token or identifier")
@@ -255,11 +255,11 @@ private final class ProviderPeer: SimulatedPeer {
     session?.sendGoAway(lastStreamID: last, code: .noError, debugData: Array(#"{"reason":"Shutdown"}"#.utf8))
   }
 
-  private func perhapsTake(_ token: DeviceToken) {
+  private func perhapsTake(_ token: TokenBytes) {
     if Bool.random(using: &provider.random) { take(token) }
   }
 
-  private func take(_ token: DeviceToken) {
+  private func take(_ token: TokenBytes) {
     provider.accepted[token, default: 0] += 1
   }
 

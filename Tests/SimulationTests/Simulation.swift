@@ -84,7 +84,7 @@ struct Simulation {
   }
 
   private static func send(
-    _ tokens: ArraySlice<DeviceToken>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop,
+    _ tokens: ArraySlice<TokenBytes>, isPersonal: Bool, _ scenario: Scenario, _ app: App, _ loop: SimulatedLoop,
     _ outcomes: OutcomeCollector
   ) async -> Account {
     let campaign = Campaign(
@@ -121,7 +121,7 @@ final class ScenarioGateway: @unchecked Sendable {
   }
 
   /// How often each token was accepted.
-  var arrivals: [DeviceToken: Int] { provider?.accepted ?? memory.accepted(topic: Scenario.topic) }
+  var arrivals: [TokenBytes: Int] { provider?.accepted ?? memory.accepted(topic: Scenario.topic) }
 
   /// Sets the tokens that the gateway may have refused or closed on.
   func explain(_ check: inout AccountCheck) {
@@ -151,7 +151,7 @@ final class ScenarioGateway: @unchecked Sendable {
     let hasProbes = policy.confirm == .probe && policy.hasIdentifiers && faults.namesProbe
     let logarithm = Int.bitWidth - 1 - policy.windowCount.leadingZeroBitCount
     let bound = hasProbes ? 5 : max(5, logarithm)
-    var copies: [DeviceToken: Int] = [:]
+    var copies: [TokenBytes: Int] = [:]
     for frame in memory.frames {
       if let token = frame.token { copies[token, default: 0] += 1 }
     }
@@ -199,7 +199,7 @@ extension Scenario {
   }
 
   /// Whether the gateway answers a token with a silent close.
-  func kills(_ token: DeviceToken) -> Bool {
+  func kills(_ token: TokenBytes) -> Bool {
     poisoned.contains(token)
       || refused.contains(token) && (!configuration.policy.hasIdentifiers || !rules.common.namesRefusedFrame)
   }

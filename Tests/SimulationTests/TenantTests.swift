@@ -112,7 +112,7 @@ internal import Testing
 
   private static func send(through app: App) async -> Account {
     var random = SeededGenerator(seed: 3)
-    let tokens = (0..<count).compactMap { _ in DeviceToken(bytes: random.bytes(32)) }
+    let tokens = (0..<count).compactMap { _ in TokenBytes(bytes: random.bytes(32)) }
     guard let run = try? CampaignRun(Campaign(payload: Array(#"{"aps":{}}"#.utf8)), through: app) else {
       return Account()
     }

@@ -5,21 +5,20 @@ internal import Synchronization
 /// The assertion of every end-to-end test: the account equals the gateway's ground truth.
 package struct AccountCheck {
   /// Distinct tokens, with one notification each.
-  package var tokens: [DeviceToken]
+  package var tokens: [TokenBytes]
   package var account: Account
   /// The outcomes of those that were not accepted.
-  package var outcomes: [DeviceToken: Outcome]
+  package var outcomes: [TokenBytes: Outcome]
   /// How often the gateway accepted each token.
-  package var arrivals: [DeviceToken: Int]
+  package var arrivals: [TokenBytes: Int]
   /// Whether the gateway refuses a token with a status.
-  package var refused: (DeviceToken) -> Bool = { _ in false }
+  package var refused: (TokenBytes) -> Bool = { _ in false }
   /// Whether the gateway closes the connection on a token without an error response.
-  package var kills: (DeviceToken) -> Bool = { _ in false }
+  package var kills: (TokenBytes) -> Bool = { _ in false }
   /// The campaign was stopped, so not everything was submitted.
   package var isPartial = false
 
-  package init(tokens: [DeviceToken], account: Account, outcomes: [DeviceToken: Outcome], arrivals: [DeviceToken: Int])
-  {
+  package init(tokens: [TokenBytes], account: Account, outcomes: [TokenBytes: Outcome], arrivals: [TokenBytes: Int]) {
     self.tokens = tokens
     self.account = account
     self.outcomes = outcomes
@@ -63,7 +62,7 @@ package struct AccountCheck {
     return problems
   }
 
-  private func problem(with outcome: Outcome, arrivals: Int, token: DeviceToken) -> String? {
+  private func problem(with outcome: Outcome, arrivals: Int, token: TokenBytes) -> String? {
     switch outcome {
     case .rejected(.status), .rejected(.provider), .rejected(.gaveUp), .rejected(.streamRefused):
       refused(token) ? nil : "is counted as refused (\(outcome)), but the gateway does not refuse it"
@@ -77,14 +76,14 @@ package struct AccountCheck {
 
 /// Collects the outcomes of all notifications that were not accepted.
 package final class OutcomeCollector: OutcomeListener {
-  private let byToken = Mutex<[DeviceToken: Outcome]>([:])
+  private let byToken = Mutex<[TokenBytes: Outcome]>([:])
 
   package init() {}
 
-  package var outcomes: [DeviceToken: Outcome] { byToken.withLock { $0 } }
+  package var outcomes: [TokenBytes: Outcome] { byToken.withLock { $0 } }
 
   package func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-    guard let token = try? DeviceToken(parsing: token) else { return }
+    guard let token = try? TokenBytes(parsing: token) else { return }
     byToken.withLock { $0[token] = outcome }
   }
 }

@@ -17,7 +17,7 @@ enum Arrows {
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
-      "Carillon", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
+      "Carillon", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
       "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
       "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "CoreMetrics", "Yams", "Foundation",

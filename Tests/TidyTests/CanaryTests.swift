@@ -23,6 +23,8 @@ struct CanaryTests {
     Planted(
       path: "Sources/PushWire/A.swift", text: "internal import Glibc\n", expected: "PushWire must not import Glibc"),
     Planted(
+      path: "Tests/PushWireTests/A.swift", text: "let seed = UInt64.random(in: 0...9)\n", expected: "hidden seed"),
+    Planted(
       path: "Sources/PushWire/A.swift", text: "internal import PushTransport\n",
       expected: "PushWire must not import PushTransport"),
     Planted(
@@ -73,6 +75,15 @@ struct CanaryTests {
       expected: "a PEM block"),
     Planted(path: "README.md", text: "Look into \("/")home/someone/carillon.\n", expected: "path of one machine"),
   ]
+
+  @Test("the checker finds two types with one name, unless only their files see them")
+  func findsSharedNames() {
+    let files = [
+      SourceFile(path: "Sources/PushWire/A.swift", text: "package struct Twin {}\nprivate enum Own {}\n"),
+      SourceFile(path: "Sources/Carillon/B.swift", text: "private enum Own {}\npublic final class Twin {}\n"),
+    ]
+    #expect(Rules.sharedTypeNames(files).map(\.line) == [2])
+  }
 
   @Test("the checker finds a planted violation", arguments: planted)
   func findsPlanted(planted: Planted) throws {

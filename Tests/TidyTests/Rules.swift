@@ -94,6 +94,10 @@ enum Rules {
       name: "print", words: ["rint"], pattern: #"(?:^|[^.\w])(?:debugPrint|print)\s*\("#, covers: belowTheCommand,
       instead: "return the value to the command, which alone writes to the terminal"),
     Rule(
+      name: "hidden seed", words: [".random("], pattern: #"seed\b.*\.random\(in:"#,
+      covers: { $0.isSwift && $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/Support/") },
+      instead: "use SeededGenerator.fresh() or freshSeed(), which print the seed before the test runs"),
+    Rule(
       name: "forced try", words: ["try!"], pattern: #"\btry!"#, covers: allSwift,
       instead: "throw a typed error (in tests: `try` or #require)"),
     Rule(
@@ -168,6 +172,25 @@ enum Rules {
       Finding(
         path: file.path, line: lineLimit + 1, message: "\(lines) lines, at most \(lineLimit): split it by subject")
     ]
+  }
+
+  /// A type that only its own file sees may have any name.
+  static func sharedTypeNames(_ files: [SourceFile]) -> [Finding] {
+    let declaration =
+      #/^(?:@\w+(?:\([^)]*\))?\s+)*(?:public |package |internal )?(?:final |indirect )?(?:struct|class|enum|actor|protocol) (\w+)/#
+    var places: [String: String] = [:]
+    var findings: [Finding] = []
+    for file in files where file.isSource && file.isSwift {
+      for (index, line) in file.code.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        guard let name = line.prefixMatch(of: declaration).map({ String($0.1) }) else { continue }
+        if let other = places[name] {
+          findings.append(
+            Finding(path: file.path, line: index + 1, message: "\(other) has a type \(name) too: rename one of them"))
+        }
+        places[name] = file.path
+      }
+    }
+    return findings
   }
 
   static let commentWidth = 100

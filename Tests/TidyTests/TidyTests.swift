@@ -35,6 +35,11 @@ struct TidyTests {
     try expectNone(sources().flatMap(Rules.joinedConditions))
   }
 
+  @Test("no two top-level types of the package share a name")
+  func typeNames() throws {
+    try expectNone(Rules.sharedTypeNames(sources()))
+  }
+
   @Test("no file is longer than 500 lines")
   func fileLength() throws {
     try expectNone(sources().flatMap(Rules.tooLong))

@@ -89,7 +89,7 @@ extension Workload {
     var bytes: [UInt8] = []
     let tokens = Samples.tokens(frameCount)
     for index in 0..<frameCount {
-      guard let token = DeviceToken(bytes: tokens[index * 32..<(index + 1) * 32]) else { continue }
+      guard let token = TokenBytes(bytes: tokens[index * 32..<(index + 1) * 32]) else { continue }
       FeedbackTuple(timestamp: 1_700_000_000, token: token).append(to: &bytes)
     }
     let stream = RawMemory(bytes)

@@ -10,7 +10,7 @@ final class SingleSendQueue: AudienceSource, OutcomeListener {
 
   private struct Entry {
     var line: UInt64
-    var token: PushWire.DeviceToken
+    var token: TokenBytes
     var notification: PreparedNotification
   }
 

@@ -79,7 +79,7 @@ extension PushApp {
 }
 
 /// A campaign that is about to begin, or to be resumed.
-struct CampaignPlan: Sendable {
+struct PlannedCampaign: Sendable {
   var runtime: AppRuntime
   var sent: Campaign
   /// Nil if every recipient gets the same payload.
@@ -146,7 +146,7 @@ struct CampaignPlan: Sendable {
 
 extension PushApp {
   /// A new campaign, checked.
-  func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> CampaignPlan {
+  func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> PlannedCampaign {
     let runtime = try await core.runtime(of: entry)
     let json = notification.json
     let template: PayloadTemplate
@@ -164,19 +164,19 @@ extension PushApp {
       payload: hasPlaceholders ? [] : json, expiration: notification.expiration?.unixSeconds(now: now))
     sent.headers?.collapseIdentifier = prepared.collapseID
     let note = CampaignNote(name: name, template: hasPlaceholders ? String(decoding: json, as: UTF8.self) : nil)
-    return CampaignPlan(
+    return PlannedCampaign(
       runtime: runtime, sent: sent, template: hasPlaceholders ? template : nil, note: note, number: nil)
   }
 
   func begin(
-    _ plan: CampaignPlan, _ source: CampaignSource, _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
+    _ plan: PlannedCampaign, _ source: CampaignSource, _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
   ) async throws(CarillonError) -> PushCampaign {
     let listener = CampaignListener(goneDevices: entry.goneDevices, notAccepted: notAccepted)
     return try await begin(plan, source, listener: listener)
   }
 
   func begin(
-    _ plan: CampaignPlan, _ source: CampaignSource, listener: any OutcomeListener
+    _ plan: PlannedCampaign, _ source: CampaignSource, listener: any OutcomeListener
   ) async throws(CarillonError) -> PushCampaign {
     let runtime = plan.runtime
     var number = plan.number

@@ -52,7 +52,7 @@ final class SendAudience: AudienceSource {
     case .channel:
       // A notification has at least one byte of token; the request's path is the channel's, and
       // does not say it.
-      guard !isSpent.exchange(true, ordering: .relaxed), let nobody = PushWire.DeviceToken(bytes: [0]) else {
+      guard !isSpent.exchange(true, ordering: .relaxed), let nobody = TokenBytes(bytes: [0]) else {
         chunk.removeAll()
         return .end
       }

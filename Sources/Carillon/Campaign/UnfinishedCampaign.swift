@@ -138,7 +138,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
 
   private func resume(
     _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?,
-    _ source: (CampaignPlan) throws(CarillonError) -> CampaignSource
+    _ source: (PlannedCampaign) throws(CarillonError) -> CampaignSource
   ) async throws(CarillonError) -> PushCampaign {
     let entry = try core.entry(app)
     let plan = try plan(try await core.runtime(of: entry))
@@ -148,7 +148,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   }
 
   /// The campaign as it began.
-  func plan(_ runtime: AppRuntime) throws(CarillonError) -> CampaignPlan {
+  func plan(_ runtime: AppRuntime) throws(CarillonError) -> PlannedCampaign {
     guard (campaign.headers != nil) == runtime.entry.configuration.transport.isHTTP2 else {
       throw CarillonError(.journalContent, "The campaign \(id) of the app \"\(app)\" began with another transport.")
     }
@@ -163,7 +163,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     let sent = Campaign(
       payload: core.journal?.payload(of: campaign) ?? [], expiration: campaign.expiration, priority: campaign.priority,
       headers: campaign.headers, seed: campaign.seed)
-    return CampaignPlan(runtime: runtime, sent: sent, template: template, note: note, number: id)
+    return PlannedCampaign(runtime: runtime, sent: sent, template: template, note: note, number: id)
   }
 }
 

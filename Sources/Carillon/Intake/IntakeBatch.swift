@@ -10,7 +10,7 @@ package struct IntakeBatch: Sendable {
   }
 
   private(set) var parts: [Part] = []
-  private(set) var tokens: [PushWire.DeviceToken] = []
+  private(set) var tokens: [TokenBytes] = []
 
   package init() {}
 
@@ -19,7 +19,7 @@ package struct IntakeBatch: Sendable {
     for (notification, token) in notifications { append(notification, token.wire) }
   }
 
-  package mutating func append(_ notification: PreparedNotification, _ token: PushWire.DeviceToken) {
+  package mutating func append(_ notification: PreparedNotification, _ token: TokenBytes) {
     let place = tokens.count
     tokens.append(token)
     if let last = parts.indices.last, parts[last].notification === notification {

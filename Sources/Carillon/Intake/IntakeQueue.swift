@@ -14,7 +14,7 @@ struct IntakeQueue {
   // Both from the first index on that was not read.
   private var parts: [Part] = []
   private var firstPart = 0
-  private var tokens: [PushWire.DeviceToken] = []
+  private var tokens: [TokenBytes] = []
   private var firstToken = 0
 
   var count: Int { tokens.count - firstToken }

@@ -5,9 +5,9 @@ package import PushWire
 /// Tokens have 32 bytes at present and may have up to 100. They are opaque: compare them, store
 /// them, send to them, and do not look into them.
 public struct DeviceToken: Hashable, Sendable {
-  let wire: PushWire.DeviceToken
+  let wire: TokenBytes
 
-  package init(_ wire: PushWire.DeviceToken) { self.wire = wire }
+  package init(_ wire: TokenBytes) { self.wire = wire }
 
   /// Reads a token as apps usually send it to their server.
   ///
@@ -18,7 +18,7 @@ public struct DeviceToken: Hashable, Sendable {
   ///   not repeat the text.
   public init(hex: String) throws(CarillonError) {
     do throws(DeviceTokenError) {
-      wire = try PushWire.DeviceToken(parsing: hex)
+      wire = try TokenBytes(parsing: hex)
     } catch {
       throw CarillonError(.audience, error.description)
     }
@@ -29,7 +29,7 @@ public struct DeviceToken: Hashable, Sendable {
   /// - Parameter bytes: 1 to 100 of them.
   /// - Throws: ``CarillonError/Code-swift.struct/audience`` if there are none or more than 100.
   public init(bytes: some Collection<UInt8>) throws(CarillonError) {
-    guard let wire = PushWire.DeviceToken(bytes: bytes) else {
+    guard let wire = TokenBytes(bytes: bytes) else {
       throw CarillonError(.audience, "A device token has 1 to 100 bytes, not \(bytes.count).")
     }
     self.wire = wire

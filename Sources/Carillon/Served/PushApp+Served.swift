@@ -24,7 +24,7 @@ extension PushApp {
     _ served: ServedCampaign, _ events: ServedEvents, _ runtime: AppRuntime
   ) async throws(CarillonError) -> PushCampaign {
     let unfinished = core.served(served.name)
-    var plan: CampaignPlan
+    var plan: PlannedCampaign
     let list: ServedList
     if let unfinished, let journal = core.journal {
       plan = try unfinished.plan(runtime)
@@ -50,7 +50,7 @@ extension PushApp {
   }
 
   private func source(
-    _ served: ServedCampaign, _ plan: CampaignPlan, _ resumed: JournalledCampaign?
+    _ served: ServedCampaign, _ plan: PlannedCampaign, _ resumed: JournalledCampaign?
   ) throws(CarillonError) -> CampaignSource {
     let source: CampaignSource
     switch served.audience {

@@ -14,7 +14,7 @@ package struct GatewayRecord: Sendable {
 
   /// A device, or a channel of broadcasts.
   enum Key: Hashable, Sendable {
-    case device(PushWire.DeviceToken)
+    case device(TokenBytes)
     case channel(String)
   }
 
@@ -102,7 +102,7 @@ extension GatewayRecord.App {
 /// One line of a record, as far as it is compared.
 struct RecordLine {
   var app = ""
-  var token: PushWire.DeviceToken?
+  var token: TokenBytes?
   var channel: String?
   var identifier: APNSIdentifier?
   var refusal: String?
@@ -116,7 +116,7 @@ struct RecordLine {
       guard let key = scanner.string(), scanner.take(":"), let value = scanner.value() else { return nil }
       switch key {
       case "app": app = value.text
-      case "token": if value.isString { token = try? PushWire.DeviceToken(parsing: value.text) }
+      case "token": if value.isString { token = try? TokenBytes(parsing: value.text) }
       case "channel": if value.isString { channel = value.text }
       case "id": if value.isString { identifier = APNSIdentifier(parsing: value.text) }
       case "refused": refusal = value.text

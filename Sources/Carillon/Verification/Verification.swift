@@ -303,7 +303,7 @@ struct VerifiedList {
       rowCount += 1
       var row = Row(line: line, key: nil, outcome: fields[2], reason: fields[3])
       if row.outcome != "rejected" || row.isOfGateway || row.reason == "payload too large" {
-        row.key = (try? PushWire.DeviceToken(parsing: fields[1])).map(GatewayRecord.Key.device) ?? .channel(fields[1])
+        row.key = (try? TokenBytes(parsing: fields[1])).map(GatewayRecord.Key.device) ?? .channel(fields[1])
       }
       rows[app, default: []].append(row)
     }

@@ -33,7 +33,7 @@ struct CampaignCommand: AsyncParsableCommand {
   }
 
   static func path(_ app: String, _ id: String) -> String {
-    "/v1/apps/\(ServiceRequest.segment(app))/campaigns/\(ServiceRequest.segment(id))"
+    "/v1/apps/\(APIRequest.segment(app))/campaigns/\(APIRequest.segment(id))"
   }
 
   struct List: AsyncParsableCommand {
@@ -49,7 +49,7 @@ struct CampaignCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-      let path = "/v1/apps/\(ServiceRequest.segment(app))/campaigns"
+      let path = "/v1/apps/\(APIRequest.segment(app))/campaigns"
       let reply = try await service.client().send(.get(path, query: [("limit", String(limit))]))
       guard !json else { return StandardStream.output.writeLine(String(decoding: reply.body, as: UTF8.self)) }
       let campaigns = try reply.decoded(ServiceCampaign.List.self).items

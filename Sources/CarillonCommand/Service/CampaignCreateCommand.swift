@@ -63,7 +63,7 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     if let tokens { try Self.checkBeginning(of: tokens) }
     let client = try service.client()
     let request = try description()
-    let path = "/v1/apps/\(ServiceRequest.segment(app))/campaigns"
+    let path = "/v1/apps/\(APIRequest.segment(app))/campaigns"
     let made: ServiceCampaign
     do { made = try await client.send(.post(path, json: request.json)).decoded(ServiceCampaign.self) } catch let failure
       as ServiceFailure

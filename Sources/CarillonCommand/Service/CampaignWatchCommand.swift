@@ -16,7 +16,7 @@ struct CampaignWatchCommand: AsyncParsableCommand {
   private static let patience = Duration.seconds(60)
 
   /// - Throws: ``ExitStatus/findings`` if it ends without having finished.
-  static func watch(_ client: ServiceClient, _ path: String) async throws {
+  static func watch(_ client: APIClient, _ path: String) async throws {
     let stream = StandardStream.error
     let display = Mutex(WatchDisplay(stream.isTerminal ? .terminal(columns: stream.columnCount) : .log))
     let start = ContinuousClock.now

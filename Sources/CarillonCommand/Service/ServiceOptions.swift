@@ -31,7 +31,7 @@ struct ServiceOptions: ParsableArguments {
     if trust != nil { try Options.require("--url", for: [("--trust", url == nil)]) }
   }
 
-  func client() throws -> ServiceClient { try ServiceClient(try address(), key: try key()) }
+  func client() throws -> APIClient { try APIClient(try address(), key: try key()) }
 
   private func address() throws -> ServiceAddress {
     if let url {

@@ -65,7 +65,7 @@ struct StoreCommand: AsyncParsableCommand {
       try await StoreReportPrinting.print(output, json: json)
     }
 
-    private func download(_ client: ServiceClient) async throws {
+    private func download(_ client: APIClient) async throws {
       let partial = output + ".partial"
       guard FileManager.default.createFile(atPath: partial, contents: nil, attributes: [.posixPermissions: 0o600]),
         let file = FileHandle(forWritingAtPath: partial)

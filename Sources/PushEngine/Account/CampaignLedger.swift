@@ -129,7 +129,7 @@ package final class CampaignLedger: Sendable {
   func report(_ record: RingRecord, _ outcome: Outcome, goneSince: UInt64?) {
     guard let listener, !outcome.isAccepted, lists(outcome) else { return }
     listener.notAccepted(
-      line: record.ordinal, token: unsafe DeviceToken(bytes: record.token)?.description ?? "", outcome: outcome,
+      line: record.ordinal, token: unsafe TokenBytes(bytes: record.token)?.description ?? "", outcome: outcome,
       goneSince: goneSince)
   }
 
@@ -140,7 +140,7 @@ package final class CampaignLedger: Sendable {
   }
 
   private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {
-    listener?.notAccepted(line: line, token: unsafe DeviceToken(bytes: token)?.description ?? "", outcome: outcome)
+    listener?.notAccepted(line: line, token: unsafe TokenBytes(bytes: token)?.description ?? "", outcome: outcome)
   }
 
   func flushReports() { listener?.flush() }

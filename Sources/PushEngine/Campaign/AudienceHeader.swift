@@ -70,7 +70,7 @@ package struct AudienceHeader: Hashable, Sendable {
   }
 
   private static func isToken(_ line: ArraySlice<UInt8>) -> Bool {
-    (try? DeviceToken(parsing: String(decoding: line, as: UTF8.self))) != nil
+    (try? TokenBytes(parsing: String(decoding: line, as: UTF8.self))) != nil
   }
 
   private static func separator(in line: ArraySlice<UInt8>) -> String? {

@@ -18,7 +18,7 @@ internal import PushWire
   /// (``endlessLine``).
   package static let skippedByteLimit = 1 << 20
   /// How much of a malformed line a report shows: the size of the largest token.
-  package static let textByteLimit = DeviceToken.byteCountLimit
+  package static let textByteLimit = TokenBytes.byteCountLimit
 
   private let isCSV: Bool
   private let columnCount: Int
@@ -300,7 +300,7 @@ internal import PushWire
     let destination = unsafe UnsafeMutableRawBufferPointer(
       start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
     do throws(DeviceTokenError) {
-      let count = try unsafe DeviceToken.parse(text, into: destination)
+      let count = try unsafe TokenBytes.parse(text, into: destination)
       add(.ready, textCount: count, payloadCount: 0, to: chunk)
     } catch {
       if unsafe text.allSatisfy({ Self.isBlank($0) }) { return }
@@ -325,7 +325,7 @@ internal import PushWire
       start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)
     let tokenCount: Int
     do throws(DeviceTokenError) {
-      tokenCount = try unsafe DeviceToken.parse(tokenText, into: destination)
+      tokenCount = try unsafe TokenBytes.parse(tokenText, into: destination)
     } catch {
       unsafe addText(tokenText, .malformedToken, to: chunk)
       return

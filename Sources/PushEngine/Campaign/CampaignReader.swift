@@ -9,7 +9,7 @@ struct CampaignReader {
   let ledger: CampaignLedger
   let shared: AppShared
   private let policy: LanePolicy
-  private var progress: ReadingProgress?
+  private var progress: AudienceProgress?
   /// What of the audience was not read; nil if it was read to its end.
   private(set) var unread: UnreadAudience?
   /// The first entry of the current chunk that was not taken in.
@@ -32,7 +32,7 @@ struct CampaignReader {
     self.ledger = ledger
     self.shared = shared
     self.policy = policy
-    progress = journalled.map(ReadingProgress.init)
+    progress = journalled.map(AudienceProgress.init)
     unread =
       journalled.map { UnreadAudience(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) }
       ?? UnreadAudience()

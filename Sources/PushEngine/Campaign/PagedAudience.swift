@@ -121,7 +121,7 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
 
 extension AudienceChunk {
   /// Adds an entry whose line is its key. False: there is no room for it.
-  package func append(key: Int64, token: DeviceToken, payload: [UInt8], isSuppressed: Bool) -> Bool {
+  package func append(key: Int64, token: TokenBytes, payload: [UInt8], isSuppressed: Bool) -> Bool {
     guard hasRoom(payloadByteCount: payload.count) else { return false }
     let line = UInt64(clamping: key)
     if count == 0 { mark = AudienceMark(offset: line - 1, line: line) }

@@ -4,11 +4,11 @@ internal import Synchronization
 
 /// An audience in memory. Each token is one notification, numbered from 1.
 package final class TokenList: AudienceSource {
-  private let tokens: [DeviceToken]
+  private let tokens: [TokenBytes]
   private let next = Atomic<Int>(0)
 
   /// - Parameter mark: Where to continue, if some of it was taken in before.
-  package init(_ tokens: [DeviceToken], from mark: AudienceMark? = nil) {
+  package init(_ tokens: [TokenBytes], from mark: AudienceMark? = nil) {
     self.tokens = tokens
     if let mark { next.store(Int(clamping: mark.offset), ordering: .relaxed) }
   }
@@ -28,7 +28,7 @@ package final class TokenList: AudienceSource {
 
 extension AudienceChunk {
   /// Adds one entry that is ready to be sent. The chunk must have room for it.
-  func append(line: UInt64, token: DeviceToken) {
+  func append(line: UInt64, token: TokenBytes) {
     unsafe token.withUnsafeBytes {
       unsafe append(line: line, token: $0, payload: UnsafeRawBufferPointer(start: nil, count: 0))
     }
@@ -85,7 +85,7 @@ extension AudienceChunk {
   ///   - expiration: its own, beside a collapse identifier of at most
   ///     ``RingRecord/OwnHeaders/collapseIdentifierByteCountLimitBesideExpiration`` bytes.
   package func append(
-    line: UInt64, token: DeviceToken, payload: [UInt8] = [], identifier: APNSIdentifier? = nil,
+    line: UInt64, token: TokenBytes, payload: [UInt8] = [], identifier: APNSIdentifier? = nil,
     collapseIdentifier: String? = nil, expiration: UInt32? = nil
   ) {
     withOwnHeaders(identifier, collapseIdentifier, expiration) { headers in
@@ -101,7 +101,7 @@ extension AudienceChunk {
   /// - Parameter line: of the first.
   /// - Returns: how many.
   package func append(
-    line: UInt64, tokens: ArraySlice<DeviceToken>, payload: [UInt8], identifier: APNSIdentifier?,
+    line: UInt64, tokens: ArraySlice<TokenBytes>, payload: [UInt8], identifier: APNSIdentifier?,
     collapseIdentifier: String?, expiration: UInt32?
   ) -> Int {
     guard hasRoom(payloadByteCount: payload.count) else { return 0 }
@@ -149,7 +149,7 @@ extension AudienceChunk {
   }
 
   /// Adds an entry that is rejected and not sent.
-  package func appendUnusable(line: UInt64, token: DeviceToken, _ kind: AudienceEntry.Kind) {
+  package func appendUnusable(line: UInt64, token: TokenBytes, _ kind: AudienceEntry.Kind) {
     // For these kinds, the entry holds the text that a report shows.
     if kind == .malformedRow {
       let text = Array(token.description.utf8.prefix(AudienceReader.textByteLimit))

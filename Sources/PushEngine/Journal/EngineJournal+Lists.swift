@@ -82,7 +82,7 @@ extension JournalState {
     var found: [SettledNotification] = []
     for part in lanes[run.lane]?.contents(of: run) ?? [] {
       part.forEach { notification in
-        let token = unsafe DeviceToken(bytes: notification.token)?.description ?? ""
+        let token = unsafe TokenBytes(bytes: notification.token)?.description ?? ""
         found.append(SettledNotification(line: notification.line, token: token, outcome: outcome))
       }
     }

@@ -74,7 +74,7 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
       defer { index += 1 }
       guard index >= skipped else { return }
       listener.notAccepted(
-        line: notification.line, token: unsafe DeviceToken(bytes: notification.token)?.description ?? "",
+        line: notification.line, token: unsafe TokenBytes(bytes: notification.token)?.description ?? "",
         outcome: outcome)
     }
     listener.flush()

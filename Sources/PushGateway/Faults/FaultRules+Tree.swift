@@ -101,7 +101,7 @@ extension Faults {
       limits.frameByteCount = max(limits.frameByteCount, largest + 256)
     }
     if let value = reader.take("token-length") {
-      limits.tokenByteCount = try value.isText("any") ? nil : value.integer(in: 1...DeviceToken.byteCountLimit)
+      limits.tokenByteCount = try value.isText("any") ? nil : value.integer(in: 1...TokenBytes.byteCountLimit)
     }
   }
 }

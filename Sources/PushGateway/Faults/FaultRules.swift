@@ -99,7 +99,7 @@ package struct Faults: Hashable, Sendable {
 extension Faults {
   /// Selects frames: those that match `tokens`, `prefixes` or `every`.
   package struct Selection: Hashable, Sendable {
-    package var tokens: Set<DeviceToken> = []
+    package var tokens: Set<TokenBytes> = []
     /// The first hexadecimal digits of a token, in lower case.
     package var prefixes: [String] = []
     /// Every n-th frame of each connection, counting only frames that keep the protocol's rules.
@@ -107,7 +107,7 @@ extension Faults {
     /// Only on the app's first connections; nil: on all.
     package var connections: Int?
 
-    package init(tokens: Set<DeviceToken> = [], prefixes: [String] = [], every: Int? = nil, connections: Int? = nil) {
+    package init(tokens: Set<TokenBytes> = [], prefixes: [String] = [], every: Int? = nil, connections: Int? = nil) {
       self.tokens = tokens
       self.prefixes = prefixes
       self.every = every

@@ -76,14 +76,14 @@ struct RequestFaultInjector {
 /// full, further tokens are not refused.
 final class RefusalCounts: Sendable {
   static let limit = 1 << 20
-  private let counts = Mutex<[DeviceToken: Int]>([:])
+  private let counts = Mutex<[TokenBytes: Int]>([:])
 
   /// Counts begin anew.
   func reset() { counts.withLock { $0 = [:] } }
 
   /// Counts one refusal; false: `limit` was reached before.
   func count(_ token: UnsafeRawBufferPointer, limit: Int) -> Bool {
-    guard let token = unsafe DeviceToken(bytes: token) else { return false }
+    guard let token = unsafe TokenBytes(bytes: token) else { return false }
     return counts.withLock { counts in
       let count = counts[token] ?? 0
       guard count < limit, count > 0 || counts.count < Self.limit else { return false }

@@ -76,9 +76,9 @@ struct RuleValue {
     return choice
   }
 
-  func token() throws(FaultRulesError) -> DeviceToken {
+  func token() throws(FaultRulesError) -> TokenBytes {
     do throws(DeviceTokenError) {
-      return try DeviceToken(parsing: try text(orTokenError: ()))
+      return try TokenBytes(parsing: try text(orTokenError: ()))
     } catch {
       throw self.error("is not a device token in hexadecimal digits (\(error))")
     }

@@ -49,7 +49,7 @@ extension ServiceConnection {
   /// Decodes a token. Returns its number of bytes; 0: it is not a token.
   private func decodeToken(_ text: UnsafeRawBufferPointer) -> Int {
     do throws(DeviceTokenError) {
-      let count = try unsafe DeviceToken.parse(text, into: tokenBytes)
+      let count = try unsafe TokenBytes.parse(text, into: tokenBytes)
       // The parser skips spaces and brackets. They are not allowed in a path.
       return count * 2 == text.count ? count : 0
     } catch {

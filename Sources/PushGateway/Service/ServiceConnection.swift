@@ -50,11 +50,11 @@ package final class ServiceConnection {
   private static let closeTimeLimit = Duration.seconds(10)
 
   // Requests.
-  var tokens: ConnectionTokens
+  var tokens: ProviderTokenJudge
   var apps: [String: ServiceApp] = [:]
-  var payloads = PayloadCheck()
+  var payloads = PayloadRepetition()
   /// Holds the decoded token of the current request.
-  let tokenBytes = UnsafeMutableRawBufferPointer.allocate(byteCount: DeviceToken.byteCountLimit, alignment: 8)
+  let tokenBytes = UnsafeMutableRawBufferPointer.allocate(byteCount: TokenBytes.byteCountLimit, alignment: 8)
   var tokenByteCount = 0
   var token: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(rebasing: tokenBytes[..<tokenByteCount]) }
   /// The current request is a broadcast. The fault rules read its channel identifier in place of a
@@ -101,7 +101,7 @@ package final class ServiceConnection {
     lastRead = now
     idleCheck = now + service.rules.service.idleLimit
     number = service.ledger.open()
-    tokens = ConnectionTokens(service.keys, expireAfter: service.rules.service.expireTokenAfter)
+    tokens = ProviderTokenJudge(service.keys, expireAfter: service.rules.service.expireTokenAfter)
     let app = client.topics?.first.map { ServiceApp($0, service: service, now: now) }
     let rules = app?.faults ?? service.rules.common.http2
     faults = ConnectionFaults(rules, connection: app?.ordinal ?? number, seen: -1)

@@ -86,7 +86,7 @@ final class ServiceKeys: Sendable {
 }
 
 /// The tokens that one connection has used.
-struct ConnectionTokens {
+struct ProviderTokenJudge {
   /// The maximum age of a token, in seconds.
   static let lifetime: Int64 = 3600
   /// How far `iat` may lie in the future, in seconds: clocks that agree may round differently.

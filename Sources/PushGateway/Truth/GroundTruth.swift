@@ -98,21 +98,3 @@ extension AppTruth {
       + "\"bytes\":\(bytes),\"feedbackServed\":\(feedbackServed)}"
   }
 }
-
-/// Strings as JSON writes them.
-enum JSONText {
-  static func quoted(_ text: String) -> String {
-    var quoted = "\""
-    for scalar in text.unicodeScalars {
-      switch scalar {
-      case "\"": quoted += "\\\""
-      case "\\": quoted += "\\\\"
-      case "\u{0}"..."\u{1F}":
-        let digits = String(scalar.value, radix: 16)
-        quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-      default: quoted.unicodeScalars.append(scalar)
-      }
-    }
-    return quoted + "\""
-  }
-}

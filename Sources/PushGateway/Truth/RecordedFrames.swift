@@ -11,7 +11,7 @@ package final class RecordedFrames: Sendable {
     package var connection: Int
     package var command: FrameVersion?
     /// Nil: the frame had no valid token.
-    package var token: DeviceToken?
+    package var token: TokenBytes?
     package var identifier: UInt32?
     package var expiration: UInt32?
     package var priority: UInt8?
@@ -52,9 +52,9 @@ package final class RecordedFrames: Sendable {
   func ended(_ connection: Connection) { state.withLock { $0.endedConnections.append(connection) } }
 
   /// How often each token was accepted. More than once is a duplicate.
-  package func accepted(topic: String) -> [DeviceToken: Int] {
+  package func accepted(topic: String) -> [TokenBytes: Int] {
     state.withLock { state in
-      var tokens: [DeviceToken: Int] = [:]
+      var tokens: [TokenBytes: Int] = [:]
       for frame in state.frames where frame.refusal == nil && frame.topic == topic {
         if let token = frame.token { tokens[token, default: 0] += 1 }
       }
@@ -72,7 +72,7 @@ package final class RecordedFrames: Sendable {
           topic: topic,
           connection: connection,
           command: decoded.command,
-          token: DeviceToken(bytes: decoded.token),
+          token: TokenBytes(bytes: decoded.token),
           identifier: decoded.identifier,
           expiration: decoded.expiration,
           priority: decoded.priority,

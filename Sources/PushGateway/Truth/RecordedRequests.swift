@@ -13,7 +13,7 @@ package final class RecordedRequests: Sendable {
     package var connection: Int
     package var streamID: Int32
     /// Nil: the request had no valid token.
-    package var token: DeviceToken?
+    package var token: TokenBytes?
     /// The channel of a broadcast.
     package var channel: String?
     /// The identifier that the client chose; nil: none, or not a valid one.
@@ -31,10 +31,10 @@ package final class RecordedRequests: Sendable {
 
   /// A notification as its sender knows it.
   package struct Delivery: Hashable, Sendable {
-    package var token: DeviceToken
+    package var token: TokenBytes
     package var identifier: APNSIdentifier?
 
-    package init(token: DeviceToken, identifier: APNSIdentifier?) {
+    package init(token: TokenBytes, identifier: APNSIdentifier?) {
       self.token = token
       self.identifier = identifier
     }
@@ -83,7 +83,7 @@ package final class RecordedRequests: Sendable {
         unsafe Request(
           app: app, topic: request.topic == nil ? nil : state.lastTopic.text, connection: connection,
           streamID: request.streamID,
-          token: DeviceToken(bytes: token),
+          token: TokenBytes(bytes: token),
           channel: text(request.channel), identifier: identifier, pushType: text(request.pushType),
           priority: text(request.priority),
           expiration: text(request.expiration), collapseIdentifier: text(request.collapseIdentifier),

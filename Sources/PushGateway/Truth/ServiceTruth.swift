@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// What happened to one app at the HTTP/2 service.
 package struct ServiceTruth: Hashable, Sendable {
   /// Accepted notifications, whether or not a response left.

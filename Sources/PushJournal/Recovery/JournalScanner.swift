@@ -13,7 +13,7 @@ struct JournalScanner {
 
   private let files: any JournalFiles
   private let skipsDamage: Bool
-  private let decoder = FrameDecoder()
+  private let decoder = SegmentFrameDecoder()
   private var found = JournalRecovery()
   /// The journal's number; nil until a frame has been read.
   private(set) var journal: UInt64?
@@ -111,7 +111,9 @@ struct JournalScanner {
   }
 
   /// The problem of a sound frame at this place; nil if it has none.
-  private mutating func check(_ frame: FrameDecoder.Frame, number: UInt64, isFirst: Bool) -> JournalDamage.Problem? {
+  private mutating func check(
+    _ frame: SegmentFrameDecoder.Frame, number: UInt64, isFirst: Bool
+  ) -> JournalDamage.Problem? {
     if let journal, frame.header.journal != journal { return .otherJournal }
     if let segment = frame.segment, segment.number != number { return .wrongNumber(segment.number) }
     // Behind damage, any frame of the segment may be the first sound one.
@@ -127,7 +129,7 @@ struct JournalScanner {
     return nil
   }
 
-  private mutating func take(_ frame: FrameDecoder.Frame, _ body: Body) {
+  private mutating func take(_ frame: SegmentFrameDecoder.Frame, _ body: Body) {
     isBehindDamage = false
     journal = frame.header.journal
     if firstFound == nil { firstFound = frame.header.first }
@@ -191,7 +193,7 @@ struct JournalScanner {
 
   /// Whether a frame that was found by searching can be one of this segment. The journal's random
   /// number excludes a frame that is part of a payload.
-  private func belongs(_ frame: FrameDecoder.Frame) -> Bool {
+  private func belongs(_ frame: SegmentFrameDecoder.Frame) -> Bool {
     if let journal, frame.header.journal != journal { return false }
     guard frame.segment == nil else { return false }
     guard let expected else { return true }

@@ -176,7 +176,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
     count += devices.count
     var bytes: [UInt8] = []
     for device in devices {
-      guard let token = PushWire.DeviceToken(bytes: device.token) else { continue }
+      guard let token = TokenBytes(bytes: device.token) else { continue }
       let seconds = (device.since ?? device.foundAt).milliseconds / 1000
       FeedbackTuple(timestamp: UInt32(clamping: seconds), token: token).append(to: &bytes)
     }

@@ -14,7 +14,7 @@ extension ServiceFailure {
   }
 
   /// The failure of an answer that is no success, from the problem that its body should hold.
-  init(_ reply: ServiceReply, to request: ServiceRequest, of address: ServiceAddress) {
+  init(_ reply: ServiceReply, to request: APIRequest, of address: ServiceAddress) {
     status = reply.status
     guard let problem = try? JSONDecoder().decode(Problem.self, from: Data(reply.body)) else {
       sentence = "\(address) has answered \(request.method.rawValue) \(request.path) with \(reply.status)"

@@ -42,7 +42,7 @@ package struct ServiceStatus: Decodable, Sendable {
   /// Asks for all apps.
   ///
   /// - Returns: the apps, and the answers that they were in.
-  package static func read(_ client: ServiceClient) async throws -> (apps: [App], bodies: [String]) {
+  package static func read(_ client: APIClient) async throws -> (apps: [App], bodies: [String]) {
     var (apps, bodies, cursor) = ([App](), [String](), "")
     while true {
       let reply = try await client.send(

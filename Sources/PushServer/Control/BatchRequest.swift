@@ -8,7 +8,7 @@ internal import PushWire
 /// A line that differs from an earlier one in its device and its reference alone is recognised by
 /// its bytes. It shares the earlier one's notification, which was parsed and checked once.
 struct BatchRequest: Sendable {
-  private(set) var notifications: [(PreparedNotification, Carillon.DeviceToken)] = []
+  private(set) var notifications: [(PreparedNotification, DeviceToken)] = []
   /// Entries for devices whose tokens are not known yet.
   private(set) var devices: [(line: Int, id: StoredUUID, notification: PreparedNotification, reference: String?)] = []
   /// What callers wrote beside notifications, with their place in ``notifications``, in its order.
@@ -132,17 +132,17 @@ struct BatchRequest: Sendable {
   ) -> Bool {
     let device = found.deviceID.flatMap { StoredUUID(String(decoding: body[$0], as: UTF8.self)) }
     guard (device == nil) == (found.deviceID == nil),
-      found.token.map({ $0.byteCount >= Carillon.DeviceToken.leastByteCount }) ?? true,
+      found.token.map({ $0.byteCount >= DeviceToken.leastByteCount }) ?? true,
       (found.reference?.count ?? 0) <= NotificationRequest.referenceLimit
     else { return false }
     add(
-      line, notification, token: found.token.map(Carillon.DeviceToken.init), device: device,
+      line, notification, token: found.token.map(DeviceToken.init), device: device,
       reference: found.reference.map { String(decoding: body[$0], as: UTF8.self) })
     return true
   }
 
   private mutating func add(
-    _ line: Int, _ notification: PreparedNotification, token: Carillon.DeviceToken?, device: StoredUUID?,
+    _ line: Int, _ notification: PreparedNotification, token: DeviceToken?, device: StoredUUID?,
     reference: String?
   ) {
     if let device { devices.append((line, device, notification, reference)) }
@@ -159,7 +159,7 @@ struct BatchRequest: Sendable {
   /// Entries for devices get their tokens. To be called once, with every device that was found.
   mutating func resolve(_ found: [StoredUUID: StoredDevice]) {
     for entry in exchange(&devices, with: []) {
-      guard let device = found[entry.id], let token = try? Carillon.DeviceToken(bytes: device.token) else {
+      guard let device = found[entry.id], let token = try? DeviceToken(bytes: device.token) else {
         reject(entry.line, "/deviceId: There is no device \(entry.id.text).")
         continue
       }

@@ -17,7 +17,7 @@ enum JSONBody {
 /// One notification as a request describes it.
 struct NotificationRequest: Sendable {
   /// Nil: ``device`` is set.
-  var token: Carillon.DeviceToken?
+  var token: DeviceToken?
   var device: StoredUUID?
   var notification: PushNotification
   /// What the caller wrote beside it.
@@ -91,7 +91,7 @@ struct NotificationRequest: Sendable {
   private mutating func takeRecipient(_ fields: Fields) throws {
     switch (try Self.text(fields, "token"), try Self.text(fields, "deviceId")) {
     case (let text?, nil):
-      token = try Carillon.DeviceToken(registered: text, pointer: "/token")
+      token = try DeviceToken(registered: text, pointer: "/token")
     case (nil, let text?):
       guard let id = StoredUUID(text) else {
         throw Problem.malformed("The device's id must be as the service made it.", pointer: "/deviceId")
@@ -137,7 +137,7 @@ extension PreparedNotification {
   }
 }
 
-extension Carillon.DeviceToken {
+extension DeviceToken {
   /// The bytes that the shortest token of Apple's has. A shorter text was cut off on its way.
   static let leastByteCount = 32
 
@@ -146,7 +146,7 @@ extension Carillon.DeviceToken {
   /// - Parameter pointer: where it stands in the body; nil: in the address, or in a form.
   /// - Throws: ``Problem``.
   init(registered text: String, pointer: String?) throws {
-    do throws(CarillonError) { self = try Carillon.DeviceToken(hex: text) } catch {
+    do throws(CarillonError) { self = try DeviceToken(hex: text) } catch {
       throw Problem.malformed(error.message, pointer: pointer)
     }
     guard bytes.count >= Self.leastByteCount else {

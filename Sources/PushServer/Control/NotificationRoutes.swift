@@ -26,14 +26,14 @@ struct NotificationRoutes: Sendable {
     let bytes = try await access.body(of: request, context, under: grant)
     let body = try await Self.read(bytes, key: grant.keyID)
     let room = try intake.reserve(bytes.count, app)
-    let token: Carillon.DeviceToken
+    let token: DeviceToken
     if let id = body.device {
       guard let device = try await store.device(id: id, app: app.id) else { throw Self.unknownDevice(id) }
       guard !device.isSuppressed else {
         let ids = try await NotificationNotes(app: app.id, store: store).suppress([body.reference])
         return Self.accepted(ids.first, state: "finished")
       }
-      token = try Carillon.DeviceToken(bytes: device.token)
+      token = try DeviceToken(bytes: device.token)
     } else if let known = body.token {
       token = known
     } else {

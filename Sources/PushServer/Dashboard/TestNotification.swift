@@ -27,9 +27,9 @@ extension Dashboard {
     let app = try visibleApp(id, viewer)
     try demand(.send, of: viewer)
     try intake.demandRoom(app)
-    let token: Carillon.DeviceToken
+    let token: DeviceToken
     do throws(CarillonError) {
-      token = try Carillon.DeviceToken(hex: form["token"].filter { !$0.isWhitespace })
+      token = try DeviceToken(hex: form["token"].filter { !$0.isWhitespace })
     } catch {
       throw Problem(.unprocessableContent, "Not a device token", error.message)
     }

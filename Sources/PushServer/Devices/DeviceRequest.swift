@@ -14,7 +14,7 @@ struct DeviceRequest {
   ///   - token: from the address.
   /// - Throws: ``Problem`` naming the field that is wrong.
   static func registration(
-    _ body: ArraySlice<UInt8>, token: Carillon.DeviceToken, now: StoreInstant
+    _ body: ArraySlice<UInt8>, token: DeviceToken, now: StoreInstant
   ) throws -> DeviceRegistration {
     var reader = DeviceFields(body.isEmpty ? [] : try members(body, isLine: false), known: fields)
     try reader.check()
@@ -61,7 +61,7 @@ struct DeviceFields {
   }
 
   func registration(
-    token: Carillon.DeviceToken?, id: StoredUUID, now: StoreInstant
+    token: DeviceToken?, id: StoredUUID, now: StoreInstant
   ) throws -> DeviceRegistration {
     guard let token = try token ?? self.token("token") else {
       throw Problem.malformed("The device's token is missing.", pointer: "/token")
@@ -122,9 +122,9 @@ struct DeviceFields {
     }
   }
 
-  private func token(_ name: String) throws -> Carillon.DeviceToken? {
+  private func token(_ name: String) throws -> DeviceToken? {
     guard let value = values[name], let text = try text(name, value) else { return nil }
-    return try Carillon.DeviceToken(registered: text, pointer: "/\(name)")
+    return try DeviceToken(registered: text, pointer: "/\(name)")
   }
 
   private func text(_ name: String, _ value: JSONValue) throws -> String? {

@@ -21,7 +21,7 @@ struct DeviceRoutes: Sendable {
 
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .devices)
-    let token = try Carillon.DeviceToken(registered: context.parameters.get("token") ?? "", pointer: nil)
+    let token = try DeviceToken(registered: context.parameters.get("token") ?? "", pointer: nil)
     try request.bodyType([.json])
     let body = try await access.body(of: request, context, under: grant, limit: DeviceImport.lineLimit)
     let result = try await store.register(
@@ -164,8 +164,8 @@ struct DeviceRoutes: Sendable {
     return stored
   }
 
-  private func token(_ context: ControlContext) throws -> Carillon.DeviceToken {
-    do throws(CarillonError) { return try Carillon.DeviceToken(hex: context.parameters.get("token") ?? "") } catch {
+  private func token(_ context: ControlContext) throws -> DeviceToken {
+    do throws(CarillonError) { return try DeviceToken(hex: context.parameters.get("token") ?? "") } catch {
       throw Problem.malformed(error.message)
     }
   }

@@ -97,7 +97,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
     let (name, detail) = OutcomeText.of(outcome)
     var gone: StoredGoneDevice?
-    if outcome.saysGone, let bytes = try? Carillon.DeviceToken(hex: token).bytes {
+    if outcome.saysGone, let bytes = try? DeviceToken(hex: token).bytes {
       gone = StoredGoneDevice(
         app: app, token: bytes, since: goneSince.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: .now)
     }
@@ -116,7 +116,7 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   /// A campaign has found a device gone.
   func gone(app: String, token: String, since: UInt64?) {
-    guard let bytes = try? Carillon.DeviceToken(hex: token).bytes else { return }
+    guard let bytes = try? DeviceToken(hex: token).bytes else { return }
     let device = StoredGoneDevice(
       app: app, token: bytes, since: since.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: .now)
     state.withLock { $0.changes.gone.append(device) }

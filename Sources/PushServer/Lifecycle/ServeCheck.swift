@@ -189,7 +189,7 @@ package struct ServeCheck: Sendable {
   /// Whether a service answers there.
   private static func answers(_ admin: Listen) async -> Bool {
     let address = ServiceAddress(host: admin.host, port: admin.port)
-    return (try? await ServiceClient(address, key: nil).send(.get("/healthz"))) != nil
+    return (try? await APIClient(address, key: nil).send(.get("/healthz"))) != nil
   }
 
   // MARK: Text

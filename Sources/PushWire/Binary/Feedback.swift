@@ -3,9 +3,9 @@
 package struct FeedbackTuple: Hashable, Sendable {
   /// UNIX seconds at which the gateway found that the device no longer has the app.
   package var timestamp: UInt32
-  package var token: DeviceToken
+  package var token: TokenBytes
 
-  package init(timestamp: UInt32, token: DeviceToken) {
+  package init(timestamp: UInt32, token: TokenBytes) {
     self.timestamp = timestamp
     self.token = token
   }
@@ -77,7 +77,7 @@ package struct FeedbackDecoder: Sendable {
   private var tokenByteCount: Int { Int(pending[4]) << 8 | Int(pending[5]) }
 
   private mutating func finishHeaderOrTuple(_ tuples: inout [FeedbackTuple]) {
-    guard (1...DeviceToken.byteCountLimit).contains(tokenByteCount) else {
+    guard (1...TokenBytes.byteCountLimit).contains(tokenByteCount) else {
       unusableTupleCount += 1
       skipByteCount = tokenByteCount
       pending.removeAll(keepingCapacity: true)
@@ -85,7 +85,7 @@ package struct FeedbackDecoder: Sendable {
     }
     guard pending.count == Self.headerByteCount + tokenByteCount else { return }
     let timestamp = pending[..<4].reduce(0) { $0 << 8 | UInt32($1) }
-    if let token = DeviceToken(bytes: pending[Self.headerByteCount...]) {
+    if let token = TokenBytes(bytes: pending[Self.headerByteCount...]) {
       tuples.append(FeedbackTuple(timestamp: timestamp, token: token))
     }
     pending.removeAll(keepingCapacity: true)

@@ -107,7 +107,7 @@ enum FrameParser {
     if payloadByteCount == 0 { return .missingPayload }
     if let expected = limits.tokenByteCount {
       if tokenByteCount != expected { return .invalidTokenSize }
-    } else if tokenByteCount > DeviceToken.byteCountLimit {
+    } else if tokenByteCount > TokenBytes.byteCountLimit {
       return .invalidTokenSize
     }
     return payloadByteCount > payloadLimit ? .invalidPayloadSize : nil

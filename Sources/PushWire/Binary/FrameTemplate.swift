@@ -27,7 +27,7 @@ package struct FrameTemplate: Sendable {
   ///   - expiration: UNIX seconds; command 0 ignores it.
   ///   - priority: commands 0 and 1 ignore it.
   package init(command: FrameVersion, payload: [UInt8], tokenByteCount: Int, expiration: UInt32?, priority: UInt8?) {
-    precondition((1...DeviceToken.byteCountLimit).contains(tokenByteCount), "a token has 1 to 100 bytes")
+    precondition((1...TokenBytes.byteCountLimit).contains(tokenByteCount), "a token has 1 to 100 bytes")
     let count = FrameEncoder.byteCount(
       command,
       tokenByteCount: tokenByteCount,

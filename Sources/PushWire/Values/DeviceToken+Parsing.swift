@@ -1,4 +1,4 @@
-extension DeviceToken {
+extension TokenBytes {
   /// Parses the text of a token into memory and returns the number of bytes written. Allocates
   /// nothing.
   ///

@@ -6,7 +6,7 @@
 package struct JSONLineShape: Sendable {
   /// What stands in those places of one line.
   package struct Line: Hashable, Sendable {
-    package var token: DeviceToken?
+    package var token: TokenBytes?
     /// Where the identifier of a device stands in the text. What it says is not checked.
     package var deviceID: Range<Int>?
     /// Where the reference stands in the text: printable ASCII without escapes.
@@ -106,10 +106,10 @@ package struct JSONLineShape: Sendable {
     return line.token == nil ? nil : line
   }
 
-  private static func token(_ digits: UnsafeRawBufferPointer) -> DeviceToken? {
-    unsafe withUnsafeTemporaryAllocation(byteCount: DeviceToken.byteCountLimit, alignment: 8) { scratch in
-      guard let count = try? unsafe DeviceToken.parse(digits, into: scratch) else { return nil }
-      return unsafe DeviceToken(bytes: UnsafeRawBufferPointer(rebasing: scratch[..<count]))
+  private static func token(_ digits: UnsafeRawBufferPointer) -> TokenBytes? {
+    unsafe withUnsafeTemporaryAllocation(byteCount: TokenBytes.byteCountLimit, alignment: 8) { scratch in
+      guard let count = try? unsafe TokenBytes.parse(digits, into: scratch) else { return nil }
+      return unsafe TokenBytes(bytes: UnsafeRawBufferPointer(rebasing: scratch[..<count]))
     }
   }
 

@@ -1,5 +1,13 @@
 /// Escapes text for JSON strings, and unescapes it.
 package enum JSONText {
+  /// The text as a JSON string, with its quotes.
+  package static func quoted(_ text: String) -> String {
+    var bytes = [UInt8(ascii: "\"")]
+    appendEscaped(text, to: &bytes)
+    bytes.append(UInt8(ascii: "\""))
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
   /// Appends the text as it stands between the quotes of a JSON string: with quote, backslash and
   /// control characters escaped. Column values enter a payload's template in this form too.
   package static func appendEscaped(_ text: String, to bytes: inout [UInt8]) {

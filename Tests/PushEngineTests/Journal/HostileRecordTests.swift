@@ -252,7 +252,7 @@ internal import Testing
       let sent = Campaign(
         payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority)
       let run = try CampaignRun(sent, through: app, journalled: campaign.number)
-      let tokens = (0..<10).compactMap { DeviceToken(bytes: Array(repeating: $0, count: 32)) }
+      let tokens = (0..<10).compactMap { TokenBytes(bytes: Array(repeating: $0, count: 32)) }
       _ = Task(executorPreference: loop) {
         try? await run.run(TokenList(tokens, from: run.mark), chunk: AudienceChunk(entryLimit: 3))
         ended.count.withLock { $0 += 1 }
@@ -286,7 +286,7 @@ internal import Testing
         if let file = try? AudienceFile(path: path, from: position.mark) {
           while (try? file.fill(chunk)) == .entries { #expect(chunk.count == 1) }
         }
-        let list = TokenList([DeviceToken(bytes: [1])].compactMap { $0 }, from: position.mark)
+        let list = TokenList([TokenBytes(bytes: [1])].compactMap { $0 }, from: position.mark)
         _ = try? list.fill(chunk)
       }
     }

@@ -182,7 +182,7 @@ internal import Testing
 
   @Test("a list read again at any chunk's mark gives every entry after the last one taken in")
   func listAgain() throws {
-    let tokens = (0..<UInt8(50)).compactMap { DeviceToken(bytes: [$0]) }
+    let tokens = (0..<UInt8(50)).compactMap { TokenBytes(bytes: [$0]) }
     for limit in [1, 7, 50, 64] {
       let chunk = AudienceChunk(entryLimit: limit)
       let list = TokenList(tokens)

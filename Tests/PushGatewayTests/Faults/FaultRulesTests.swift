@@ -12,7 +12,7 @@ struct FaultRulesTests {
       "latency": "40ms",
       "environment": "sandbox",
       "refuse": [
-        ["tokens": [.text(DeviceToken.numbered(1).description)], "status": 3, "connections": 2],
+        ["tokens": [.text(TokenBytes.numbered(1).description)], "status": 3, "connections": 2],
         ["prefixes": ["00", "ABC"], "every": 10],
       ],
       "poison": ["every": 7],
@@ -24,7 +24,7 @@ struct FaultRulesTests {
       "reset": ["after": 5],
       "stop-reading": ["after": 6, "for": "1m"],
       "refuse-certificate": true,
-      "feedback": [["token": .text(DeviceToken.numbered(9).description), "timestamp": 1_400_000_000]],
+      "feedback": [["token": .text(TokenBytes.numbered(9).description), "timestamp": 1_400_000_000]],
       "payload-limits": ["simple": 1024, "framed": 4096],
       "token-length": "any",
       "apps": [

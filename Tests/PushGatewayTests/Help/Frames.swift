@@ -49,10 +49,10 @@ enum Frames {
   static func u32(_ value: UInt32) -> [UInt8] { u16(Int(value >> 16)) + u16(Int(value & 0xFFFF)) }
 }
 
-extension DeviceToken {
+extension TokenBytes {
   /// The token that ``Frames/token(_:)`` writes.
-  static func numbered(_ number: UInt32) -> DeviceToken {
-    guard let token = DeviceToken(bytes: Frames.token(number)) else { preconditionFailure("32 bytes are a token") }
+  static func numbered(_ number: UInt32) -> TokenBytes {
+    guard let token = TokenBytes(bytes: Frames.token(number)) else { preconditionFailure("32 bytes are a token") }
     return token
   }
 }

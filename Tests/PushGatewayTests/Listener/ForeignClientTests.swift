@@ -101,7 +101,7 @@ struct ForeignClientTests {
     faults.feedback = [FeedbackTuple(timestamp: 0x5372_4E00, token: .numbered(1))]
     try await withSimulator(faults) { simulator, memory in
       let answer = try await run(simulator, port: simulator.feedbackPort, version: "TLSv1_3", frames: [])
-      #expect(answer == "TLSv1.3 53724e000020\(DeviceToken.numbered(1)) False")
+      #expect(answer == "TLSv1.3 53724e000020\(TokenBytes.numbered(1)) False")
     }
   }
 }

@@ -9,7 +9,7 @@ internal import Testing
 struct HostileServiceTests {
   @Test("the same bytes cut in any way give the same responses and the same truth", arguments: 0..<20)
   func chunking(round: Int) throws {
-    var random = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
+    var random = SeededGenerator.fresh()
     func make() throws -> ServiceDriver {
       try ServiceDriver { faults in
         faults.refuse = [ServiceFaults.Refuse(Faults.Selection(every: 7))]
@@ -34,7 +34,7 @@ struct HostileServiceTests {
 
   @Test("random bytes after a valid beginning give a response, a GOAWAY or nothing, and never trap", arguments: 0..<200)
   func noise(round: Int) throws {
-    var random = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
+    var random = SeededGenerator.fresh()
     let driver = try ServiceDriver { _ in }
     var bytes = (1...5 as ClosedRange<UInt32>).flatMap { driver.request(token: Frames.token($0)).bytes }
     for _ in 0..<Int.random(in: 1...20, using: &random) {
@@ -58,7 +58,7 @@ struct HostileServiceTests {
 
   @Test("header values of all kinds get a response", arguments: 0..<300)
   func values(round: Int) throws {
-    var random = SeededGenerator(seed: UInt64.random(in: 0 ... .max))
+    var random = SeededGenerator.fresh()
     let driver = try ServiceDriver { _ in }
     let names = [
       "apns-id", "apns-topic", "apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id",

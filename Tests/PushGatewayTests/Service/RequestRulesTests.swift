@@ -221,7 +221,7 @@ struct RequestRulesTests {
     #expect(first.streamID == 1)
     #expect(first.connection == 1)
     #expect(first.isAnswered)
-    let token = try #require(DeviceToken(bytes: ServiceDriver.token))
+    let token = try #require(TokenBytes(bytes: ServiceDriver.token))
     let delivery = RecordedRequests.Delivery(token: token, identifier: APNSIdentifier(parsing: identifier))
     #expect(driver.memory.accepted(app: ServiceDriver.topic)[delivery] == 2)
     let truth = driver.ended()

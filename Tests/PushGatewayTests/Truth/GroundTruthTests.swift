@@ -37,10 +37,10 @@ struct GroundTruthTests {
       let news = #"{"app":"com.example.\"news\"","connection":1,"command":"#
       #expect(
         try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map(String.init) == [
-          news + #"2,"identifier":1,"token":"\#(DeviceToken.numbered(1))","payload":"\#(hello)"}"#,
-          news + #"0,"identifier":null,"token":"\#(DeviceToken.numbered(2))","payload":"\#(braces)"}"#,
-          news + #"1,"identifier":3,"token":"\#(DeviceToken.numbered(3))","payload":"\#(hello)","refused":8}"#,
-          #"{"app":"b","connection":2,"command":2,"identifier":null,"token":"\#(DeviceToken.numbered(4))","#
+          news + #"2,"identifier":1,"token":"\#(TokenBytes.numbered(1))","payload":"\#(hello)"}"#,
+          news + #"0,"identifier":null,"token":"\#(TokenBytes.numbered(2))","payload":"\#(braces)"}"#,
+          news + #"1,"identifier":3,"token":"\#(TokenBytes.numbered(3))","payload":"\#(hello)","refused":8}"#,
+          #"{"app":"b","connection":2,"command":2,"identifier":null,"token":"\#(TokenBytes.numbered(4))","#
             + #""payload":"\#(hello)","refused":0}"#,
           #"{"app":"b","connection":4,"command":2,"identifier":5,"token":null,"payload":null,"refused":128}"#,
         ])
@@ -65,7 +65,7 @@ struct GroundTruthTests {
       var seen: [String: Set<UInt32>] = [:]
       for line in try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n") {
         let decoded = try JSONDecoder().decode(Line.self, from: Data(line.utf8))
-        #expect(decoded.token == DeviceToken.numbered(decoded.identifier).description)
+        #expect(decoded.token == TokenBytes.numbered(decoded.identifier).description)
         seen[decoded.app, default: []].insert(decoded.identifier)
       }
       #expect(seen == Dictionary(uniqueKeysWithValues: (0..<4).map { ("app\($0)", Set(1...5000)) }))

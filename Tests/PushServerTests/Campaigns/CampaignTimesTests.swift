@@ -139,7 +139,7 @@ struct CampaignTimesTests {
 
   @Test("in every zone, a part never sends while its clocks show quiet hours, and none rests for longer than they last")
   func everyZone() throws {
-    let seed = UInt64.random(in: 0 ... .max)
+    let seed = SeededGenerator.freshSeed()
     var random = SeededGenerator(seed: seed)
     let start = try Self.instant("2026-01-01T00:00:00Z")
     for name in TimeZone.knownTimeZoneIdentifiers {

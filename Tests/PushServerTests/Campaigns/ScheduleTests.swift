@@ -39,7 +39,7 @@ struct ScheduleTests {
 
   @Test("in every zone, the first instant that shows the time or a later one, around every change of clocks")
   func allZones() throws {
-    let seed = UInt64.random(in: 0 ... .max)
+    let seed = SeededGenerator.freshSeed()
     var random = SeededGenerator(seed: seed)
     let start = try Self.instant("2024-01-01T00:00:00Z")
     for name in TimeZone.knownTimeZoneIdentifiers {
@@ -65,7 +65,7 @@ struct ScheduleTests {
 
   @Test("quiet hours end at the first instant that is not quiet, in every zone")
   func quietHours() throws {
-    let seed = UInt64.random(in: 0 ... .max)
+    let seed = SeededGenerator.freshSeed()
     var random = SeededGenerator(seed: seed)
     let start = try Self.instant("2026-01-01T00:00:00Z")
     for name in TimeZone.knownTimeZoneIdentifiers {

@@ -22,7 +22,7 @@ struct BridgePropertyTests {
     let hasCopies = generator.chance(50)
     for index in 0..<Int.random(in: 1...120, using: &generator) {
       let isCopy = hasCopies && generator.chance(10) && !items.isEmpty
-      guard !isCopy, let token = DeviceToken(bytes: generator.bytes(32)) else {
+      guard !isCopy, let token = TokenBytes(bytes: generator.bytes(32)) else {
         items.append(items[Int.random(in: 0..<items.count, using: &generator)])
         continue
       }
@@ -32,7 +32,7 @@ struct BridgePropertyTests {
           expiration: generator.chance(50) ? 0 : UInt32(1_800_000_000 + index)))
     }
     let badShare = [0, 3, 20].randomElement(using: &generator) ?? 0
-    var bad: [DeviceToken: GatewayStatus] = [:]
+    var bad: [TokenBytes: GatewayStatus] = [:]
     for item in Set(items) where generator.chance(badShare) {
       bad[item.token] = [.invalidToken, .processingError, .invalidPayloadSize].randomElement(using: &generator)
     }
@@ -54,7 +54,7 @@ struct BridgePropertyTests {
 
   /// Random steps until the client has nothing left to do.
   private func drive(
-    _ client: inout ResendingClient, _ bridge: inout BridgeModel, _ bad: [DeviceToken: GatewayStatus],
+    _ client: inout ResendingClient, _ bridge: inout BridgeModel, _ bad: [TokenBytes: GatewayStatus],
     _ generator: inout SeededGenerator, cutsConnections: Bool
   ) {
     var connection = bridge.connect("client")
@@ -139,7 +139,7 @@ struct BridgePropertyTests {
 
   @Test("each good one is delivered once, each bad one is reported once", arguments: ResendingClient.Kind.allCases)
   func exactlyOnce(_ kind: ResendingClient.Kind) {
-    let first = UInt64.random(in: 0 ... .max - 1000)
+    let first = SeededGenerator.freshSeed() >> 1
     var (recognised, reported) = (0, 0)
     for seed in first..<first + 300 {
       let result = run(seed: seed, kind: kind)

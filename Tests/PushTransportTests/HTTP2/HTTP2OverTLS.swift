@@ -88,7 +88,7 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
     while submitted < total, session.availableStreamCount > 0, count < batch {
       let tag = submitted
       let token =
-        unsafe DeviceToken(
+        unsafe TokenBytes(
           bytes: withUnsafeBytes(of: tag.bigEndian) { unsafe Array($0) } + [UInt8](repeating: 7, count: 24))?.bytes
         ?? []
       let submission = unsafe token.withUnsafeBytes {

@@ -19,7 +19,7 @@ struct HTTP2SessionTests {
     #expect(
       request.fields == [
         ":method: POST", ":scheme: https", ":authority: api.example.com",
-        ":path: /3/device/\(DeviceToken(bytes: HTTP2Pair.token)?.description ?? "")",
+        ":path: /3/device/\(TokenBytes(bytes: HTTP2Pair.token)?.description ?? "")",
         "apns-topic: com.example.news", "apns-push-type: alert", "authorization: bearer abc",
         "apns-id: \(identifier.description)",
       ])

@@ -54,7 +54,7 @@ final class BridgeCustomer: @unchecked Sendable {
   var reportedCount: Int { client.reported.count }
   var sentItems: [ResendingClient.Item] { (0..<behaviour.roundCount).flatMap { _ in items } }
 
-  func problems(_ refused: [DeviceToken: Int]) -> [String] { client.problems(refused).map { "\(name): \($0)" } }
+  func problems(_ refused: [TokenBytes: Int]) -> [String] { client.problems(refused).map { "\(name): \($0)" } }
 
   func run(_ process: BridgeProcess) {
     guard !isDone else { return }

@@ -103,7 +103,7 @@ final class BridgeSimulation: CustomStringConvertible {
   private let service: any SimulatedEndpoint
   private var random: SeededGenerator
   private let items: [[ResendingClient.Item]]
-  private let bad: Set<DeviceToken>
+  private let bad: Set<TokenBytes>
   private let customers: [BridgeCustomer]
   /// The last known account of each campaign.
   private var accounts: [UInt64: Account] = [:]
@@ -117,7 +117,7 @@ final class BridgeSimulation: CustomStringConvertible {
     self.plan = plan
     random = SeededGenerator(seed: plan.seed)
     let tokens = Scenario.distinctTokens(plan.itemCount * plan.customers.count, seed: plan.seed)
-    var bad: Set<DeviceToken> = []
+    var bad: Set<TokenBytes> = []
     for token in tokens where Int.random(in: 0..<1000, using: &random) < plan.badPerMille { bad.insert(token) }
     self.bad = bad
     // A notification that is equal on purpose cannot be told from one that comes again after the
@@ -183,7 +183,7 @@ final class BridgeSimulation: CustomStringConvertible {
   }
 
   /// A resend keeps its identifier; a copy on purpose has its own.
-  private func changedIdentifiers(_ provider: SimulatedProvider, _ wanted: [DeviceToken: Int]) -> [String] {
+  private func changedIdentifiers(_ provider: SimulatedProvider, _ wanted: [TokenBytes: Int]) -> [String] {
     provider.changedIdentifiers.isEmpty || plan.customers.contains { $0.roundCount > 1 }
       || wanted.values.contains { $0 > 1 }
       || items.joined().count > Set(items.joined()).count

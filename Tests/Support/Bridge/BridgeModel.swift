@@ -9,7 +9,7 @@ package struct BridgeModel {
   /// What the service has been sent.
   package struct Forwarded: Sendable {
     package var line: ForwardedLine
-    package var token: DeviceToken
+    package var token: TokenBytes
     package var payload: [UInt8]
   }
 

@@ -13,11 +13,11 @@ package struct ResendingClient: Sendable {
   }
 
   package struct Item: Hashable, Sendable {
-    package var token: DeviceToken
+    package var token: TokenBytes
     package var payload: [UInt8]
     package var expiration: UInt32
 
-    package init(token: DeviceToken, payload: [UInt8], expiration: UInt32) {
+    package init(token: TokenBytes, payload: [UInt8], expiration: UInt32) {
       self.token = token
       self.payload = payload
       self.expiration = expiration
@@ -145,8 +145,8 @@ package struct ResendingClient: Sendable {
   }
 
   /// Stands for the empty token of a probe.
-  private static let noToken: DeviceToken = {
-    guard let token = DeviceToken(bytes: [0]) else { preconditionFailure("a token of one byte") }
+  private static let noToken: TokenBytes = {
+    guard let token = TokenBytes(bytes: [0]) else { preconditionFailure("a token of one byte") }
     return token
   }()
 
@@ -174,7 +174,7 @@ extension ResendingClient {
   /// learned nothing need not have been.
   ///
   /// - Parameter refused: how many there are of each.
-  package func problems(_ refused: [DeviceToken: Int]) -> [String] {
+  package func problems(_ refused: [TokenBytes: Int]) -> [String] {
     let reported = Dictionary(reported.map { ($0.item.token, 1) }, uniquingKeysWith: +)
     let unheard = Dictionary(unheard.map { ($0.token, 1) }, uniquingKeysWith: +)
     let tooMany = reported.filter { $0.value > refused[$0.key, default: 0] }

@@ -20,7 +20,7 @@ extension DeviceAudience {
 extension AudienceChunk {
   fileprivate func append(_ device: AudienceDevice, _ payloads: VariantPayloads) -> Bool {
     // The store has only tokens that were checked.
-    guard let token = DeviceToken(bytes: device.token) else { return true }
+    guard let token = TokenBytes(bytes: device.token) else { return true }
     return append(
       key: device.key, token: token, payload: payloads.payload(device.language), isSuppressed: device.isSuppressed)
   }

@@ -123,7 +123,7 @@ struct CampaignDivision: Sendable {
         case .leftOut(let reason):
           parts.leftOut.submitted += 1
           parts.leftOut.suppressed += 1
-          let token = (try? Carillon.DeviceToken(bytes: device.token))?.hex ?? ""
+          let token = (try? DeviceToken(bytes: device.token))?.hex ?? ""
           try leftOut.append(
             ServedList.row(
               line: UInt64(clamping: device.key), token: token, outcome: "suppressed", reason: reason.rawValue))

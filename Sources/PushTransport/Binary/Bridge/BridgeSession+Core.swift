@@ -15,7 +15,7 @@ extension BridgeSession {
     var window: BridgeWindow
     private var phase = Phase.open
     private var actions: [BridgeAction] = []
-    private var payloads = PayloadCheck()
+    private var payloads = PayloadRepetition()
     private var payloadDigest = FrameDigest(high: 0, low: 0)
     private var peerHasClosed = false
     private var brokeOff = false
@@ -64,7 +64,7 @@ extension BridgeSession {
         answer = .refused(violation)
       } else if unsafe !keep(frame.payload) {
         answer = .refused(.processingError)
-      } else if let token = unsafe DeviceToken(bytes: frame.token) {
+      } else if let token = unsafe TokenBytes(bytes: frame.token) {
         let digest = unsafe FrameDigest(token: token, payload: payloadDigest, expiration: frame.expiration)
         answer = intake.take(
           BridgeFrame(

@@ -3,7 +3,7 @@ package import PushWire
 
 /// One notification of a bridge's client: a frame that keeps the rules of the protocol.
 package struct BridgeFrame: Sendable {
-  package let token: DeviceToken
+  package let token: TokenBytes
   package let payload: [UInt8]
   package let expiration: UInt32?
   package let priority: UInt8?

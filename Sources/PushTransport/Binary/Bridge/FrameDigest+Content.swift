@@ -7,8 +7,8 @@ extension FrameDigest {
   /// It is a part of a SHA-256, since a payload may have text of strangers in it. The payload's
   /// digest stands for the payload: in a campaign, all frames share it, and beside a token of 32
   /// bytes it fits one block of SHA-256.
-  package init(token: DeviceToken, payload: FrameDigest, expiration: UInt32?) {
-    let byteCountLimit = 4 + 16 + 1 + DeviceToken.byteCountLimit
+  package init(token: TokenBytes, payload: FrameDigest, expiration: UInt32?) {
+    let byteCountLimit = 4 + 16 + 1 + TokenBytes.byteCountLimit
     self = unsafe withUnsafeTemporaryAllocation(byteCount: byteCountLimit, alignment: 8) { memory in
       unsafe memory.storeBytes(of: (expiration ?? 0).bigEndian, as: UInt32.self)
       unsafe memory.storeBytes(of: payload.high.bigEndian, toByteOffset: 4, as: UInt64.self)

@@ -20,7 +20,7 @@ extension GatewaySession {
     private(set) var counts = Counts()
     private var state = State.reading
     private var actions: [GatewayAction] = []
-    private var payloads = PayloadCheck()
+    private var payloads = PayloadRepetition()
 
     private var lastAccepted: UInt32 = 0
     private var peerHasClosed = false

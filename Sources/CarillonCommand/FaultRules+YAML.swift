@@ -1,12 +1,13 @@
-package import Carillon
-package import PushGateway
+internal import Carillon
+internal import PushGateway
+internal import PushServer
 
 extension FaultRules {
   /// Reads the simulator's fault rules from a file. Relative paths start at the file's folder.
   ///
   /// - Parameter overrides: Takes the place of the same keys at the top of the file, and of single
   ///   keys under `http2`.
-  package static func read(
+  static func read(
     file: String, overrides: [String: RuleTree] = [:]
   ) throws(ConfigurationError) -> FaultRules {
     let node = try YAMLNode.read(file: file)

@@ -101,7 +101,7 @@ struct ServiceClientTests {
     try serve.configure(upstream)
     let key = try await serve.key()
     let service = try await serve.start()
-    let client = try ServiceClient(ServiceAddress(host: "127.0.0.1", port: service.api), key: key)
+    let client = try APIClient(ServiceAddress(host: "127.0.0.1", port: service.api), key: key)
     let lines = (0..<2_000).map { ServeSite.body(HTTP2Site.token($0)) }
     try serve.site.place.write(lines.joined(separator: "\n"), to: "batch.ndjson")
     let path = "/v1/apps/news/notifications:batch"

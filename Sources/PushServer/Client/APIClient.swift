@@ -10,7 +10,7 @@ internal import PushTransport
 ///
 /// `send` returns an answer, which `decoded` decodes. `events` reads an event stream until its
 /// closure returns false.
-package struct ServiceClient: Sendable {
+package struct APIClient: Sendable {
   package let address: ServiceAddress
   private let key: String?
   private let tls: TLSContext?
@@ -22,14 +22,14 @@ package struct ServiceClient: Sendable {
   package init(_ address: ServiceAddress, key: String?) throws(ServiceFailure) {
     self.address = address
     self.key = key
-    do throws(CredentialError) { tls = try ServiceConnection.context(address.proof) } catch {
+    do throws(CredentialError) { tls = try APIConnection.context(address.proof) } catch {
       throw ServiceFailure("\(error)")
     }
   }
 
   /// - Returns: an answer with a status from 200 to 299.
   /// - Throws: ``ServiceFailure``.
-  package func send(_ request: ServiceRequest) async throws -> ServiceReply {
+  package func send(_ request: APIRequest) async throws -> ServiceReply {
     try await exchange(request) { reply, parts in
       var reply = reply
       while let bytes = try await parts.next() {
@@ -46,7 +46,7 @@ package struct ServiceClient: Sendable {
   ///
   /// - Throws: ``ServiceFailure``, or what `take` throws.
   package func download(
-    _ request: ServiceRequest, _ take: @escaping @Sendable ([UInt8]) async throws -> Void
+    _ request: APIRequest, _ take: @escaping @Sendable ([UInt8]) async throws -> Void
   ) async throws {
     try await exchange(request) { _, parts in
       while let bytes = try await parts.next() { try await take(bytes) }
@@ -59,7 +59,7 @@ package struct ServiceClient: Sendable {
   /// - Throws: ``ServiceFailure``, or what `take` throws.
   @discardableResult
   package func events(
-    _ request: ServiceRequest, _ take: @escaping @Sendable (ServiceEvent) async throws -> Bool
+    _ request: APIRequest, _ take: @escaping @Sendable (ServiceEvent) async throws -> Bool
   ) async throws -> Bool {
     var request = request
     request.headers.append(("accept", "text/event-stream"))
@@ -76,9 +76,9 @@ package struct ServiceClient: Sendable {
   }
 
   private func exchange<Result: Sendable>(
-    _ request: ServiceRequest, _ receive: @escaping @Sendable (ServiceReply, inout ReplyParts) async throws -> Result
+    _ request: APIRequest, _ receive: @escaping @Sendable (ServiceReply, inout ReplyParts) async throws -> Result
   ) async throws -> Result {
-    let channel = try await ServiceConnection.open(to: address, tls)
+    let channel = try await APIConnection.open(to: address, tls)
     return try await channel.executeThenClose { inbound, outbound in
       try await withThrowingTaskGroup(of: Result?.self) { group in
         group.addTask {
@@ -106,7 +106,7 @@ package struct ServiceClient: Sendable {
   }
 
   private func write(
-    _ request: ServiceRequest, _ outbound: NIOAsyncChannelOutboundWriter<HTTPRequestPart>
+    _ request: APIRequest, _ outbound: NIOAsyncChannelOutboundWriter<HTTPRequestPart>
   ) async throws {
     var head = HTTPRequest(
       method: .init(rawValue: request.method.rawValue) ?? .get, scheme: address.proof == .none ? "http" : "https",
@@ -181,7 +181,7 @@ struct ReplyParts {
     } catch let error as CancellationError {
       throw error
     } catch {
-      throw ServiceFailure("\(address): \(ServiceConnection.describe(error))")
+      throw ServiceFailure("\(address): \(APIConnection.describe(error))")
     }
   }
 }

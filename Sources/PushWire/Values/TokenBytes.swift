@@ -1,6 +1,6 @@
 /// A device token, which identifies one app on one device: 1 to 100 opaque bytes, in practice 32.
 /// Its text form is lower-case hexadecimal.
-package struct DeviceToken: Hashable, Sendable {
+package struct TokenBytes: Hashable, Sendable {
   /// The protocol allows "up to 100 bytes".
   package static let byteCountLimit = 100
 
@@ -16,7 +16,7 @@ package struct DeviceToken: Hashable, Sendable {
   /// Nil if there are no bytes, or more than 100.
   package init?(bytes: some Collection<UInt8>) {
     guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
-    self = unsafe Array(bytes).withUnsafeBytes { unsafe DeviceToken(copying: $0) }
+    self = unsafe Array(bytes).withUnsafeBytes { unsafe TokenBytes(copying: $0) }
   }
 
   /// Copies the bytes. Nil if there are none, or more than 100.
@@ -30,10 +30,10 @@ package struct DeviceToken: Hashable, Sendable {
   package init(parsing text: String) throws(DeviceTokenError) {
     let result = unsafe withUnsafeTemporaryAllocation(byteCount: Self.byteCountLimit, alignment: 8) { scratch in
       var text = text
-      return text.withUTF8 { utf8 -> Swift.Result<DeviceToken, DeviceTokenError> in
+      return text.withUTF8 { utf8 -> Swift.Result<TokenBytes, DeviceTokenError> in
         do throws(DeviceTokenError) {
           let count = try unsafe Self.parse(UnsafeRawBufferPointer(utf8), into: scratch)
-          return unsafe .success(DeviceToken(copying: UnsafeRawBufferPointer(rebasing: scratch[..<count])))
+          return unsafe .success(TokenBytes(copying: UnsafeRawBufferPointer(rebasing: scratch[..<count])))
         } catch {
           return .failure(error)
         }
@@ -87,7 +87,7 @@ package struct DeviceToken: Hashable, Sendable {
   package var bytes: [UInt8] { unsafe withUnsafeBytes { unsafe Array($0) } }
 }
 
-extension DeviceToken: CustomStringConvertible {
+extension TokenBytes: CustomStringConvertible {
   /// Lower-case hexadecimal digits, without spaces.
   package var description: String {
     unsafe withUnsafeBytes { bytes in
@@ -127,7 +127,7 @@ extension DeviceTokenError: CustomStringConvertible {
     case .notHexadecimal(let offset):
       "The device token has a character at position \(offset + 1) that is not a hexadecimal digit."
     case .oddDigits: "The device token has an odd number of hexadecimal digits, so it seems to be cut off."
-    case .tooLong: "The device token is longer than \(DeviceToken.byteCountLimit) bytes."
+    case .tooLong: "The device token is longer than \(TokenBytes.byteCountLimit) bytes."
     }
   }
 }

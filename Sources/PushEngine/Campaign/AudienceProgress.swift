@@ -1,7 +1,7 @@
 internal import PushWire
 
 /// How far a journaled campaign has been read, and how much of that is in the journal.
-struct ReadingProgress {
+struct AudienceProgress {
   private var mark: AudienceMark
   private var readLine: UInt64
   private var submitted: Int

@@ -1,7 +1,7 @@
 internal import CLZ4
 
 /// Decodes LZ4 frames of a segment and checks everything that one frame shows by itself.
-@safe final class FrameDecoder {
+@safe final class SegmentFrameDecoder {
   /// A whole, sound frame. The content is valid until the next frame is decoded.
   @safe struct Frame {
     let byteCount: Int

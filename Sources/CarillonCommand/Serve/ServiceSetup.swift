@@ -1,20 +1,21 @@
-package import Carillon
+internal import Carillon
 internal import Foundation
 internal import PushGateway
+internal import PushServer
 internal import PushStore
 
 /// The files of a new service: its configuration, its first key and, for a trial, certificates and
 /// scripts that run it beside a simulator of Apple's service.
-package struct ServiceSetup: Sendable {
+struct ServiceSetup: Sendable {
   /// The path without a slash at its end.
-  package var directory: String
-  package var isTrial: Bool
+  var directory: String
+  var isTrial: Bool
   /// Of the API; the admin listener has the next one, and a trial's simulator the one after.
-  package var port: Int
+  var port: Int
   /// The path of this program, for the scripts.
-  package var program: String
+  var program: String
 
-  package init(directory: String, isTrial: Bool, port: Int, program: String) {
+  init(directory: String, isTrial: Bool, port: Int, program: String) {
     self.directory = directory.count > 1 && directory.hasSuffix("/") ? String(directory.dropLast()) : directory
     self.isTrial = isTrial
     self.port = port
@@ -24,13 +25,13 @@ package struct ServiceSetup: Sendable {
   static let app = "news"
   static let topic = "com.example.news"
 
-  package var configurationFile: String { "\(directory)/carillon.yaml" }
-  package var keyFile: String { "\(directory)/api.key" }
+  var configurationFile: String { "\(directory)/carillon.yaml" }
+  var keyFile: String { "\(directory)/api.key" }
 
   /// Makes the directory and its files. An existing configuration or key is not replaced.
   ///
   /// - Throws: ``CarillonError``.
-  package func write() async throws(CarillonError) {
+  func write() async throws(CarillonError) {
     let files = FileManager.default
     for file in [configurationFile, keyFile] where files.fileExists(atPath: file) {
       throw CarillonError(.configuration, "\(file) exists; name another folder, or remove it.")
@@ -74,5 +75,5 @@ package struct ServiceSetup: Sendable {
   }
 
   /// What to do next, for the terminal.
-  package var nextSteps: String { SetupText.nextSteps(self) }
+  var nextSteps: String { SetupText.nextSteps(self) }
 }

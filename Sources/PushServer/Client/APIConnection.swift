@@ -6,8 +6,8 @@ internal import NIOHTTPTypesHTTP1
 internal import NIOPosix
 internal import PushTransport
 
-/// Connections of ``ServiceClient``.
-enum ServiceConnection {
+/// Connections of ``APIClient``.
+enum APIConnection {
   typealias Channel = NIOAsyncChannel<HTTPResponsePart, HTTPRequestPart>
 
   private static let connectTimeout = TimeAmount.seconds(10)

@@ -3,7 +3,7 @@ internal import PushWire
 
 /// Checks that payloads are JSON objects. It keeps the last valid payload: in a campaign with one
 /// payload for all, each check is one comparison.
-package struct PayloadCheck: ~Copyable {
+package struct PayloadRepetition: ~Copyable {
   package enum Verdict { case same, new, invalid }
 
   /// The last valid one.

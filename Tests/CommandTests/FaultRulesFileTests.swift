@@ -1,8 +1,9 @@
 internal import Carillon
 internal import PushGateway
-internal import PushServer
 internal import Support
 internal import Testing
+
+@testable internal import CarillonCommand
 
 /// Fault rules read from YAML.
 struct FaultRulesFileTests {

@@ -2,7 +2,7 @@ internal import Glibc
 internal import HTTPTypes
 
 /// A request to a running service.
-package struct ServiceRequest: Sendable {
+package struct APIRequest: Sendable {
   package enum Method: String, Sendable {
     case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE"
   }
@@ -28,19 +28,19 @@ package struct ServiceRequest: Sendable {
     self.path = path
   }
 
-  package static func get(_ path: String, query: [(name: String, value: String)] = []) -> ServiceRequest {
-    var request = ServiceRequest(.get, path)
+  package static func get(_ path: String, query: [(name: String, value: String)] = []) -> APIRequest {
+    var request = APIRequest(.get, path)
     request.query = query
     return request
   }
 
   /// - Parameter json: the body; nil: none.
-  package static func post(_ path: String, json: String? = nil) -> ServiceRequest {
-    ServiceRequest(.post, path).with(json: json)
+  package static func post(_ path: String, json: String? = nil) -> APIRequest {
+    APIRequest(.post, path).with(json: json)
   }
 
-  package static func patch(_ path: String, json: String) -> ServiceRequest {
-    ServiceRequest(.patch, path).with(json: json)
+  package static func patch(_ path: String, json: String) -> APIRequest {
+    APIRequest(.patch, path).with(json: json)
   }
 
   /// - Parameters:
@@ -49,15 +49,15 @@ package struct ServiceRequest: Sendable {
   ///   - sent: called with the bytes that were sent so far.
   package static func upload(
     _ path: String, file: String, type: String, sent: (@Sendable (Int) -> Void)? = nil
-  ) -> ServiceRequest {
-    var request = ServiceRequest(.post, path)
+  ) -> APIRequest {
+    var request = APIRequest(.post, path)
     request.sent = sent
     request.headers.append(("content-type", type))
     request.body = .file(file)
     return request
   }
 
-  private func with(json: String?) -> ServiceRequest {
+  private func with(json: String?) -> APIRequest {
     guard let json else { return self }
     var request = self
     request.headers.append(("content-type", "application/json"))

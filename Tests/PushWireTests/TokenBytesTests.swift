@@ -10,7 +10,7 @@ struct DeviceTokenTests {
     let bytes = unsafe writingExactBytes(room) { destination in
       unsafe withExactBytes(text) { text in
         do throws(DeviceTokenError) {
-          return try unsafe DeviceToken.parse(text, into: destination)
+          return try unsafe TokenBytes.parse(text, into: destination)
         } catch {
           failure = error
           return 0
@@ -27,7 +27,7 @@ struct DeviceTokenTests {
     ]
   )
   func spellings(_ text: String) throws {
-    let token = try DeviceToken(parsing: text)
+    let token = try TokenBytes(parsing: text)
     #expect(token.bytes == [0x0A, 0xFF, 0x10])
     #expect(token.description == "0aff10")
   }
@@ -47,21 +47,21 @@ struct DeviceTokenTests {
     ] as [(String, DeviceTokenError)]
   )
   func mistakes(_ text: String, _ expected: DeviceTokenError) {
-    #expect(throws: expected) { try DeviceToken(parsing: text) }
+    #expect(throws: expected) { try TokenBytes(parsing: text) }
     #expect(parse(Array(text.utf8)).error == expected)
     #expect(expected.description.hasSuffix("."))
   }
 
   @Test("every length from 1 to 100 bytes is read in both spellings, and written back")
   func lengths() throws {
-    var generator = SeededGenerator(seed: .random(in: 0 ... .max))
+    var generator = SeededGenerator.fresh()
     for count in 1...100 {
       let bytes = generator.bytes(count)
-      let token = try #require(DeviceToken(bytes: bytes))
+      let token = try #require(TokenBytes(bytes: bytes))
       let text = token.description
       #expect(token.byteCount == count, "seed \(generator.seed)")
       #expect(token.bytes == bytes, "seed \(generator.seed)")
-      #expect(try DeviceToken(parsing: text) == token)
+      #expect(try TokenBytes(parsing: text) == token)
       #expect(parse(Array(text.utf8), room: count).bytes == bytes, "no room to spare, seed \(generator.seed)")
       #expect(parse(Array(text.uppercased().utf8), room: count).bytes == bytes)
       #expect(parse(Array(("<" + text + ">").utf8), room: count).bytes == bytes)
@@ -97,7 +97,7 @@ struct DeviceTokenTests {
 
   @Test("random texts are read as a simple model reads them")
   func model() {
-    var generator = SeededGenerator(seed: .random(in: 0 ... .max))
+    var generator = SeededGenerator.fresh()
     let alphabet = Array("0123456789abcdefABCDEF".utf8)
     for _ in 0..<3000 {
       var text = (0..<Int.random(in: 0...210, using: &generator)).map { _ in
@@ -126,9 +126,9 @@ struct DeviceTokenTests {
 
   @Test("tokens have 1 to 100 bytes")
   func bounds() {
-    #expect(DeviceToken(bytes: [] as [UInt8]) == nil)
-    #expect(DeviceToken(bytes: [UInt8](repeating: 0, count: 101)) == nil)
-    #expect(DeviceToken(bytes: [UInt8](repeating: 0, count: 100)) != nil)
+    #expect(TokenBytes(bytes: [] as [UInt8]) == nil)
+    #expect(TokenBytes(bytes: [UInt8](repeating: 0, count: 101)) == nil)
+    #expect(TokenBytes(bytes: [UInt8](repeating: 0, count: 100)) != nil)
   }
 
   @Test("tokens are equal when their bytes are")
@@ -136,7 +136,7 @@ struct DeviceTokenTests {
     let tokens = try Set(
       [32, 31, 33].flatMap { count in
         try [0, 1].flatMap { value in
-          try (0..<2).map { _ in try #require(DeviceToken(bytes: [UInt8](repeating: value, count: count))) }
+          try (0..<2).map { _ in try #require(TokenBytes(bytes: [UInt8](repeating: value, count: count))) }
         }
       })
     #expect(tokens.count == 6)
