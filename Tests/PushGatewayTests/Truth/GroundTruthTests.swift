@@ -116,7 +116,7 @@ struct GroundTruthTests {
     let zeros =
       #""poisoned":0,"probes":0,"discarded":0,"connections":0,"certificatesRefused":0,"bytes":0,"feedbackServed":0}"#
     #expect(
-      truth.json == #"{"event":"stopped","apps":{"a\u000a":{"accepted":0,"refused":{"total":0,"byReason":{}},"# + zeros
+      truth.json == #"{"event":"stopped","apps":{"a\n":{"accepted":0,"refused":{"total":0,"byReason":{}},"# + zeros
         + #","b":{"accepted":5,"refused":{"total":3,"byReason":{"8 invalid token":2,"255 unknown":1}},"# + zeros
         + #"},"failedHandshakes":0,"recordProblem":"no \"space\""}"#)
   }
