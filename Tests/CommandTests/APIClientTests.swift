@@ -108,7 +108,7 @@ struct ServiceClientTests {
     let reply = try await client.send(
       .upload(path, file: serve.site.place.path("batch.ndjson"), type: "application/x-ndjson"))
     #expect(reply.status == 202)
-    #expect(try reply.decoded(ServeSite.TakenBatch.self).accepted == 2_000)
+    #expect(try reply.decoded(ServeSite.TakenBatch.self).queued == 2_000)
 
     try serve.site.place.write(String(repeating: " ", count: 64 << 20), to: "huge")
     let huge = await #expect(throws: ServiceFailure.self) {

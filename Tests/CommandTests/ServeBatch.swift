@@ -6,6 +6,8 @@ extension ServeSite {
   struct TakenBatch: Decodable {
     struct Defect: Decodable { let line: Int }
     let batchId: String
+    let queued: Int
+    /// Its former name.
     let accepted: Int
     let rejected: Int
     let errors: [Defect]

@@ -187,7 +187,7 @@ struct ServeDevicesTests {
     ]
     let taken = try await serve.request(service.api, path + ":batch", key: key, body: lines.joined(separator: "\n"))
       .decoded(ServeSite.TakenBatch.self)
-    #expect(taken.accepted == 4)
+    #expect(taken.queued == 4)
     #expect(taken.errors.map(\.line) == [2])
     let account = try await serve.account(of: taken.batchId, service, key: key)
     #expect(account.submitted == 4)

@@ -131,7 +131,7 @@ struct ServeLimitsTests {
     // An array without its end is read as a whole, or not at all.
     let array = "[" + (0..<50).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: ",")
     let half = try await running.call(path, body: array)
-    #expect(try half.decoded(ServeSite.TakenBatch.self).accepted == 0, "\(half.text)")
+    #expect(try half.decoded(ServeSite.TakenBatch.self).queued == 0, "\(half.text)")
     let bad =
       (0..<150).map { #"{"token":"zz","payload":{"aps":{"badge":\#($0)}}}"# } + [ServeSite.body(HTTP2Site.token(99))]
     let taken = try await running.call(path, body: bad.joined(separator: "\n")).decoded(ServeSite.TakenBatch.self)

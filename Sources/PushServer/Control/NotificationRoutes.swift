@@ -99,7 +99,10 @@ struct NotificationRoutes: Sendable {
     try await store.add(batch)
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
-      json.field("accepted", body.notifications.count + body.suppressed.count)
+      let queuedCount = body.notifications.count + body.suppressed.count
+      json.field("queued", queuedCount)
+      // Its name before "accepted" meant the gateway's word only.
+      json.field("accepted", queuedCount)
       json.field("rejected", body.rejectedCount)
       json.array("errors", body.errors) { error, json in
         json.field("line", error.line)
