@@ -145,7 +145,7 @@ let package = Package(
         "PushWire",
         "Support", nioCore, nioPosix,
       ],
-      exclude: ["DashboardInBrowser.py"], swiftSettings: settings),
+      exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),
     .testTarget(
       name: "SimulationTests",
       dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"],
