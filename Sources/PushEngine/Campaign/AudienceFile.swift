@@ -33,7 +33,7 @@ package struct KeptAudience: Hashable, Sendable {
   package let header: AudienceHeader
   /// The size of the file; nil for a pipe or a terminal.
   package let byteCount: Int?
-  /// How many bytes it must have: those that it had when it was made, or opened.
+  /// How many bytes must be read: those that it had when it was made, or opened.
   private let wholeByteCount: Int
   /// How many bytes of it have gone into chunks, including the header. For the progress.
   package var consumedByteCount: Int { consumed.load(ordering: .relaxed) }
@@ -89,7 +89,7 @@ package struct KeptAudience: Hashable, Sendable {
     path = kept.path
     input = try AudienceInput(path: kept.path, name: name, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
-    wholeByteCount = max(kept.byteCount, input.byteCount ?? 0)
+    wholeByteCount = max(kept.byteCount, (input.byteCount ?? 0) - input.firstOffset)
     header = try Self.detectHeader(input)
     firstLine = kept.numbersRows && header.isCSV ? 1 : header.firstLine
     let first = AudienceMark(offset: UInt64(header.byteCount), line: firstLine)
@@ -205,6 +205,8 @@ package struct KeptAudience: Hashable, Sendable {
   /// The file's name in errors; see ``AudienceError/path``.
   let name: String?
   let byteCount: Int?
+  /// Where reading begins: another process may have read the beginning of the standard input.
+  let firstOffset: Int
   private let descriptor: Int32
   private let block: UnsafeMutableRawBufferPointer
   /// How much of the block is filled.
@@ -218,6 +220,7 @@ package struct KeptAudience: Hashable, Sendable {
     var status = stat()
     let isKnown = unsafe fstat(descriptor, &status) == 0
     byteCount = isKnown && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
+    firstOffset = max(0, lseek(descriptor, 0, SEEK_CUR))
     unsafe block = .allocate(byteCount: blockByteCount, alignment: 64)
     // Everything is initialised from here on, so deinit releases it when this throws.
     if isKnown, status.st_mode & S_IFMT == S_IFDIR { throw AudienceError(path: name, problem: .isFolder) }
