@@ -177,7 +177,11 @@ enum Rules {
   /// A type that only its own file sees may have any name.
   static func sharedTypeNames(_ files: [SourceFile]) -> [Finding] {
     let declaration =
-      #/^(?:@\w+(?:\([^)]*\))?\s+)*(?:public |package |internal )?(?:final |indirect )?(?:struct|class|enum|actor|protocol) (\w+)/#
+      #/
+      ^(?:@\w+(?:\([^)]*\))?\s+)*
+      (?:(?:public|package|internal)\s)?(?:(?:final|indirect)\s)?
+      (?:struct|class|enum|actor|protocol)\s(\w+)
+      /#
     var places: [String: String] = [:]
     var findings: [Finding] = []
     for file in files where file.isSource && file.isSwift {

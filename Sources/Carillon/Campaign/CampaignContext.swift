@@ -100,9 +100,9 @@ struct StoredApp: Codable, Sendable {
   private var patience: Duration
   private var rateLimit: Double?
   private var weight: Int
-  // Earlier versions demand these two, which concern only a service.
-  private var bridgeClients: [String] = []
-  private var openCampaignCount = 500
+  // Versions between demand these two, which concern only a service. Older ones do not have them.
+  private var bridgeClients: [String]? = []
+  private var openCampaignCount: Int? = 500
 
   init(_ app: AppConfiguration) {
     id = app.id

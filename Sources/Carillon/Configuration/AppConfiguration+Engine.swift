@@ -3,37 +3,6 @@ internal import PushTransport
 internal import PushWire
 
 extension AppConfiguration {
-  /// Checks what a deployment demands of an app.
-  ///
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration``.
-  package func check() throws(CarillonError) {
-    func demand(_ isGood: Bool, _ problem: String) throws(CarillonError) {
-      if !isGood { throw CarillonError(.configuration, "The app \"\(id)\": \(problem).") }
-    }
-    if let problem = Self.problem(ofID: id) { try demand(false, "its id \(problem)") }
-    guard topic != nil else {
-      throw CarillonError(.configuration, "The app \"\(id)\" needs its topic, as in topic: com.example.news.")
-    }
-    for setting in AppSetting.all {
-      if let problem = setting.problem(in: self) { try demand(false, "\(setting.key) \(problem)") }
-    }
-    guard let keyIdentifier = credential.settings.keyIdentifier else { return }
-    try demand(transport.isHTTP2, "a token key needs HTTP/2")
-    try demand(!keyIdentifier.isEmpty, "the key's identifier is not in the name of its file: give it as keyID")
-  }
-
-  /// Why no app can have this id, as the end of a sentence; nil if one can.
-  package static func problem(ofID id: String) -> String? {
-    let isPlain = id.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
-    guard !id.isEmpty, id.utf8.count <= 128, isPlain else {
-      return "must consist of letters, digits, \".\", \"_\" and \"-\", at most 128, not \(id.cited)"
-    }
-    guard id != ".", id != ".." else {
-      return "must not be \(id.cited), which addresses and paths use otherwise; name the app, as in news"
-    }
-    return nil
-  }
-
   /// The gateway to connect to. Apple switched its binary gateways off in 2021, so binary senders
   /// should name one.
   package var gatewayOrDefault: Endpoint {

@@ -140,7 +140,7 @@ struct CampaignRoutes: Sendable {
       let plan = try old.changed(by: changes[...])
       try plan.check(for: app)
       if plan.start != old.start { try plan.checkTime(now: .now) }
-      try AudienceColumns(record.upload, runner.spool.audience(of: record)).check(plan, insteadOf: old)
+      try AudienceColumns(runner.spool.audience(of: record)).check(plan, insteadOf: old)
       record.set(plan)
     }
     return try await answer(changed.head, room)

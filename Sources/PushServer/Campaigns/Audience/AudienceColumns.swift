@@ -1,6 +1,5 @@
 internal import HTTPTypes
 internal import PushEngine
-internal import PushStore
 
 /// The columns of an audience that was uploaded. They were fixed then: of NDJSON only those values
 /// were kept that the payloads named.
@@ -8,8 +7,8 @@ struct AudienceColumns: Sendable {
   /// Nil: nothing was uploaded, or the audience cannot be read, which its beginning will say.
   private let names: [String]?
 
-  init(_ upload: StoredUpload, _ audience: KeptAudience) {
-    names = upload.byteCount > 0 ? (try? AudienceFile(audience))?.header.columns : nil
+  init(_ audience: KeptAudience) {
+    names = audience.byteCount > 0 ? (try? AudienceFile(audience))?.header.columns : nil
   }
 
   /// - Throws: ``Problem`` with 409 if a change asks for a value that the audience does not have.

@@ -1,0 +1,53 @@
+internal import Foundation
+internal import PushEngine
+internal import Testing
+
+@testable internal import Carillon
+
+@Suite("What the journal keeps of an app for `send --resume`")
+struct CampaignContextTests {
+  private static var app: AppConfiguration {
+    var app = AppConfiguration(
+      id: "news", topic: "com.example.news", transport: .binary(.sandbox, frames: .one),
+      credential: .certificate(file: "/news.pem", key: "/news.key"))
+    app.gateway = AppConfiguration.Gateway(host: "localhost", port: 1)
+    app.feedbackService = AppConfiguration.Gateway(host: "localhost", port: 2)
+    app.trustedAuthorities = "/ca.pem"
+    app.pushType = .voip
+    app.connections = 2...3
+    app.connectionsPerMinute = 4
+    app.rateLimit = 5
+    (app.weight, app.patience, app.attempts, app.onUnknown) = (6, .seconds(7), 8, .drop)
+    (app.batching.byteCount, app.batching.delay) = (9_000, .milliseconds(10))
+    (app.window.notifications, app.window.bytes) = (110, 120_000)
+    (app.settling.quiet, app.settling.usesProbes) = (.seconds(13), false)
+    app.http2.requestTimeout = .seconds(14)
+    app.http2.concurrentRequests = 15
+    app.http2.pingInterval = .seconds(16)
+    return app
+  }
+
+  @Test("every setting is read back")
+  func roundTrip() throws {
+    let bytes = try JSONEncoder().encode(StoredApp(Self.app))
+    #expect(try JSONDecoder().decode(StoredApp.self, from: bytes).app == Self.app)
+    // One that the list of settings has and this one has not would be equal to its default.
+    for setting in AppSetting.all where setting.key != "transport" {
+      let plain = AppConfiguration(id: "news", topic: nil, transport: .binary(), credential: Self.app.credential)
+      #expect(!setting.isEqual(Self.app, plain), "\(setting.key) is not in this test")
+    }
+  }
+
+  @Test("an app that an earlier version has written is read, and what it has for a service is passed over")
+  func earlier() throws {
+    let bytes = try JSONEncoder().encode(StoredApp(Self.app))
+    var fields = try #require(try JSONSerialization.jsonObject(with: bytes) as? [String: Any])
+    for key in ["openCampaignCount", "bridgeClients", "feedbackService"] { fields[key] = nil }
+    fields["queueByteCount"] = 1_000_000
+    fields["timeZone"] = "Europe/Berlin"
+    let older = try JSONSerialization.data(withJSONObject: fields)
+    var expected = Self.app
+    expected.feedbackService = nil
+    #expect(try JSONDecoder().decode(StoredApp.self, from: older).app == expected)
+  }
+}
