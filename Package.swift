@@ -59,6 +59,8 @@ let package = Package(
     .target(
       name: "CarillonTesting", dependencies: ["Carillon", "PushGateway", "PushTransport", "PushWire"],
       swiftSettings: settings),
+    .target(
+      name: "PushSend", dependencies: ["Carillon", "PushWire", "PushTransport", "PushEngine"], swiftSettings: settings),
     .target(name: "PushStore", swiftSettings: settings),
     .target(
       name: "PushStoreSQLite", dependencies: ["PushStore", .product(name: "GRDB", package: "GRDB.swift")],
@@ -66,7 +68,7 @@ let package = Package(
     .target(
       name: "PushServer",
       dependencies: [
-        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushStore", "PushStoreSQLite", "Yams",
+        "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushStore", "PushStoreSQLite", "Yams",
         .product(name: "Hummingbird", package: "hummingbird"),
         .product(name: "HummingbirdCore", package: "hummingbird"),
         .product(name: "HTTPTypes", package: "swift-http-types"),
@@ -89,10 +91,14 @@ let package = Package(
     .executableTarget(
       name: "CarillonCommand",
       dependencies: [
-        "Carillon", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
-        "PushStore", "PushStoreSQLite", "PushBench",
+        "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
+        "PushStore", "PushStoreSQLite", "PushBench", nioCore, nioPosix,
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "HTTPTypes", package: "swift-http-types"),
+        .product(name: "NIOHTTP1", package: "swift-nio"),
+        .product(name: "NIOHTTPTypes", package: "swift-nio-extras"),
+        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras"),
       ],
       swiftSettings: settings
     ),
@@ -121,14 +127,20 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "PushSendTests",
+      dependencies: [
+        "Carillon", "PushEngine", "PushSend", "PushTransport", "PushWire", "Support",
+      ],
+      swiftSettings: settings),
+    .testTarget(
       name: "PushStoreTests",
       dependencies: ["PushStore", "PushStoreSQLite", "Support", .product(name: "GRDB", package: "GRDB.swift")],
       swiftSettings: settings),
     .testTarget(
       name: "PushServerTests",
       dependencies: [
-        "Carillon", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite", "PushTransport",
-        "PushWire", "Support",
+        "Carillon", "PushSend", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite",
+        "PushTransport", "PushWire", "Support",
         .product(name: "CoreMetrics", package: "swift-metrics"), nioCore, nioPosix,
         .product(name: "Hummingbird", package: "hummingbird"), .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOEmbedded", package: "swift-nio"),
@@ -141,8 +153,8 @@ let package = Package(
     .testTarget(
       name: "CommandTests",
       dependencies: [
-        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushServer", "PushStore", "PushTransport",
-        "PushWire",
+        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushSend", "PushServer", "PushStore",
+        "PushTransport", "PushWire",
         "Support", nioCore, nioPosix,
       ],
       exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),

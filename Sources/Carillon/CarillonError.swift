@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// Why something that was asked of Carillon did not happen.
 ///
 /// Every call of the library that fails throws this type: ``code`` is for programs, ``message`` for

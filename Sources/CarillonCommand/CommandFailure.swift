@@ -3,6 +3,7 @@ internal import PushEngine
 internal import PushGateway
 internal import PushServer
 internal import PushTransport
+internal import PushWire
 
 /// How a command ends, for the shell (SendYourFirstCampaign.md, "Exit status").
 enum ExitStatus: Int32, Error {

@@ -38,6 +38,30 @@ struct CampaignContextTests {
     }
   }
 
+  @Test("a send is read back as what it is, and so are other campaigns")
+  func kinds() throws {
+    let fingerprint = FileFingerprint(byteCount: 1, sha256: "00")
+    var sent = CampaignContext()
+    sent.tokens = fingerprint
+    sent.send = CampaignContext.Send(
+      Self.app, isNamedByTopic: true, payloadFile: "/hello.json", payload: fingerprint, tokensFile: "/tokens",
+      outcomes: nil, gone: "/gone", begunAt: 17)
+    // The shape that earlier versions wrote and read.
+    let fields = try #require(try JSONSerialization.jsonObject(with: Data(sent.bytes)) as? [String: Any])
+    #expect(fields["version"] as? Int == 2)
+    #expect(fields["isSingleSends"] == nil)
+    let read = CampaignContext(reading: sent.bytes)
+    #expect(read.tokens == fingerprint)
+    #expect(read.send?.app == Self.app)
+    #expect(read.send?.begunAt == 17)
+    var plain = CampaignContext()
+    (plain.name, plain.served, plain.tokens) = ("sale", "a/0", fingerprint)
+    let other = CampaignContext(reading: plain.bytes)
+    #expect(other.send == nil)
+    #expect((other.name, other.served) == ("sale", "a/0"))
+    #expect(CampaignContext(reading: Array("other".utf8)).send == nil)
+  }
+
   @Test("an app that an earlier version has written is read, and what it has for a service is passed over")
   func earlier() throws {
     let bytes = try JSONEncoder().encode(StoredApp(Self.app))

@@ -1,7 +1,8 @@
 internal import Foundation
-internal import PushServer
 internal import Support
 internal import Testing
+
+@testable internal import CarillonCommand
 
 @Suite("Commands that ask the running service", .timeLimit(.minutes(10)))
 struct ServiceClientTests {

@@ -5,6 +5,8 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
+@testable internal import CarillonCommand
+
 @Suite("events and commands of campaigns", .timeLimit(.minutes(20)))
 struct CampaignEventsServeTests {
   private final class Heard: Sendable {

@@ -5,6 +5,8 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
+@testable internal import CarillonCommand
+
 /// What people and programs see of many campaigns, and of one that sends.
 @Suite("lists and progress of campaigns of carillon serve", .timeLimit(.minutes(20)))
 struct CampaignProgressServeTests {

@@ -5,6 +5,8 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
+@testable internal import CarillonCommand
+
 @Suite("HTTP of the control interface", .timeLimit(.minutes(10)))
 struct HTTPRulesTests {
   private struct Site {

@@ -1,12 +1,32 @@
+internal import Carillon
 internal import Foundation
+internal import PushEngine
 internal import Support
 internal import Testing
+
+@testable internal import CarillonCommand
 
 extension JournalCampaigns {
   /// How `carillon send` treats existing journals and changed files.
   @Suite("An existing journal", .serialized, .timeLimit(.minutes(20)))
   struct JournalStateTests {
     private static let slow = JournalSite.Settings(rate: 4_000)
+
+    @Test("the report of a service's journal says that the service resumes its campaigns")
+    func report() async throws {
+      let place = try Workplace()
+      let journal = try EngineJournal.open(directory: place.path("journal")).journal
+      var context = CampaignContext()
+      context.served = "a/0"
+      _ = try await journal.begin([
+        EngineJournal.Beginning(app: "news", campaign: Campaign(payload: []), context: context.bytes)
+      ])
+      journal.abandon()
+      let text = JournalReportTable.text(
+        try EngineJournal.inspect(directory: place.path("journal")), resumeCommand: "carillon send --resume")
+      #expect(text.contains("carillon serve resumes them"))
+      #expect(!text.contains("send --resume"))
+    }
 
     @Test("a campaign whose account could not be written prints it each time it is resumed")
     func unwrittenAccount() async throws {

@@ -64,9 +64,8 @@ struct EndToEnd {
   /// Runs the campaign alone, to any gateway that the dialer connects to.
   func send(through dialer: SocketDialer) async throws -> Sent {
     let outcomes = OutcomeCollector()
-    let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
-    let (account, failure) = try await deployment.serve { () async throws -> (Account, String?) in
-      guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
+    let plan = AppPlan(configuration: configuration, dialer: dialer)
+    let (account, failure) = try await plan.serve { app async throws -> (Account, String?) in
       let run = try CampaignRun(
         Campaign(payload: Array(payload.utf8), expiration: nil, priority: 10), through: app, listener: outcomes)
       try await run.run(TokenList(tokens), chunk: AudienceChunk())
@@ -86,4 +85,25 @@ struct EndToEnd {
   }
 
   struct MissingCertificate: Error {}
+}
+
+extension AppPlan {
+  /// Runs the app with an engine of its own while `body` runs.
+  func serve<Result: Sendable>(_ body: @Sendable (App) async throws -> Result) async throws -> Result {
+    let engine = RunningEngine(threads: 1, journal: nil)
+    let app = engine.makeApp(self, seed: 1)
+    async let running: Void = app.run()
+    do {
+      let result = try await body(app)
+      await app.shutDown()
+      await running
+      await engine.shutDown()
+      return result
+    } catch {
+      await app.shutDown()
+      await running
+      await engine.shutDown()
+      throw error
+    }
+  }
 }

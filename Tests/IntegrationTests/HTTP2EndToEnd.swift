@@ -74,9 +74,8 @@ struct HTTP2EndToEnd {
     var http2 = HTTP2Settings(authority: "localhost", tokens: source, credential: credential)
     adjust(&http2)
     configuration.transport = .http2(http2)
-    let deployment = EngineHost([AppPlan(configuration: configuration, dialer: dialer)], threads: 1, seed: 1)
-    return try await deployment.serve { [configuration] () async throws -> (account: Account, failure: String?) in
-      guard let app = deployment.apps[configuration.id] else { return (Account(), "no app") }
+    let plan = AppPlan(configuration: configuration, dialer: dialer)
+    return try await plan.serve { app async throws -> (account: Account, failure: String?) in
       let campaign = Campaign(payload: Array(payload.utf8), priority: 10, headers: ProviderHeaders(topic: Self.topic))
       let run = try CampaignRun(campaign, through: app, listener: listener)
       try await run.run(TokenList(tokens), chunk: AudienceChunk())

@@ -84,7 +84,7 @@ struct MonitoringFilesTests {
       ("\(Self.guides)/Alarms.md", "ends within \(days) days"),
       ("\(Self.guides)/SeeTheService.md", "ends within \(days) days"),
       ("\(Self.guides)/CredentialsAndRenewal.md", "\(days) days before a certificate ends"),
-      ("Sources/CarillonCommand/CredentialCommand.swift", "last \\\n        \(days) days"),
+      ("Sources/CarillonCommand/Credential/CredentialCommand.swift", "last \\\n        \(days) days"),
     ] {
       #expect(try Self.text(path).contains(sentence), "\(path): \(sentence)")
     }
@@ -114,42 +114,5 @@ struct MonitoringFilesTests {
       #expect(found.contains { $0.contains(/\A +exp_alerts:\n +- exp_labels/) }, "\(alert) fires in no test")
       #expect(found.contains { $0.contains(/\A +exp_alerts: \[\]/) }, "\(alert) is silent in no test")
     }
-  }
-
-  @Test("the status of apps fits the terminal, and what needs somebody comes first")
-  func status() throws {
-    let json = """
-      {"items":[
-        {"id":"news","state":"running","connections":{"open":2},"queue":{"notifications":0,"oldestSeconds":0},
-         "inFlight":7,
-         "rates":{"settledPerSecond":12345.6}},
-        {"id":"com.example.weather.an-app-with-a-name-that-is-long","state":"running","waitsFor":"connection refused",
-         "connections":{"open":0},"queue":{"notifications":1234567,"oldestSeconds":7300},
-         "credentialExpiresAt":"2027-06-01T00:00:00.000Z"},
-        {"id":"chat","state":"paused","connections":{"open":0},"queue":{"notifications":3,"oldestSeconds":61},
-         "credentialExpiresAt":"2027-01-05T12:00:00.000Z"},
-        {"id":"bank","state":"suspended","reason":"the gateway refused the credential with 403 InvalidProviderToken, \
-      which means that the key is not one of the team's"}
-      ]}
-      """
-    let apps = try ServiceReply(status: 200, headers: [:], body: Array(json.utf8)).decoded(ServiceStatus.self).items
-    // 1 January 2027.
-    let now: Int64 = 1_798_761_600
-    let lines = ServiceStatus.lines(apps, columns: 80, now: now)
-    #expect(lines.allSatisfy { $0.count <= 80 }, "\(lines)")
-    #expect(lines[0] == "4 apps: 1 suspended, 1 waiting, 1 paused, 1 running")
-    #expect(lines.count == 10)
-    #expect(lines[3].hasPrefix("bank "))
-    #expect(lines[4] == "  The gateway refused the credential with 403 InvalidProviderToken, which means")
-    #expect(lines[6].contains(/^com\.example\.weather\.[^ ]*… +waiting +0 +- +1,234,567 +2 h +2027-06-01$/))
-    #expect(lines[7] == "  Waits: connection refused.")
-    #expect(lines[8].contains(/^chat +paused +0 +- +3 +61 s +4 days left$/))
-    #expect(lines[9].contains(/^news +running +2 +12,346\/s +7 +0 s$/))
-    // As wide as it likes, with every name.
-    #expect(ServiceStatus.lines(apps, columns: nil, now: now).contains { $0.contains("name-that-is-long ") })
-    let few = ServiceStatus.lines(apps, columns: 80, rows: 8, now: now)
-    #expect(few.count <= 8)
-    #expect(few.last == "… 3 more apps")
-    #expect(ServiceStatus.lines([], columns: 80, now: now).first == "0 apps")
   }
 }

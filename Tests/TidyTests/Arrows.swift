@@ -16,16 +16,18 @@ enum Arrows {
       "PushWire", "PushTransport", "PushJournal", "PushEngine", "ServiceLifecycle", "Logging", "Foundation",
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
+    "PushSend": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Foundation"],
     "PushServer": [
-      "Carillon", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
+      "Carillon", "PushSend", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
       "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
       "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "CoreMetrics", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [
-      "Carillon", "PushServer", "PushStore", "PushStoreSQLite", "PushBench", "PushEngine", "PushGateway",
-      "PushTransport", "PushWire", "ArgumentParser", "Logging", "Foundation", "Dispatch",
+      "Carillon", "PushSend", "PushServer", "PushStore", "PushStoreSQLite", "PushBench", "PushEngine", "PushGateway",
+      "PushTransport", "PushWire", "ArgumentParser", "Logging", "Foundation", "Dispatch", "HTTPTypes", "NIOCore",
+      "NIOPosix", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
     ],
   ]
 

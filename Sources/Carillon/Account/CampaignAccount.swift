@@ -1,4 +1,4 @@
-internal import PushEngine
+package import PushEngine
 internal import PushWire
 
 /// What became of the notifications of a campaign.
@@ -46,7 +46,7 @@ public struct CampaignAccount: Hashable, Sendable {
   /// Notifications without one yet.
   public var inFlight: Int { submitted - settled }
 
-  init(_ engine: Account) {
+  package init(_ engine: Account) {
     submitted = engine.submitted
     confirmed = engine.confirmed
     quiet = engine.quiet

@@ -26,7 +26,9 @@ extension AppRuntime {
 
   private func send(_ queue: SingleSendQueue, _ group: PreparedNotification.Group) async throws(CarillonError) {
     let campaign = group.campaign()
-    let number = try await engine.begin(campaign, app: entry.id, context: CampaignNote(isSingleSends: true))
+    var context = CampaignContext()
+    context.isSingleSends = true
+    let number = try await engine.begin(campaign, app: entry.id, context: context)
     let campaignRun = try begin(campaign, number, listener: queue)
     // Every caller got an outcome, so nothing is sent again.
     let registered = runs.add(
@@ -54,7 +56,7 @@ extension AppRuntime {
 
 extension RunningEngine {
   /// Writes down that a campaign begins. Nil without a journal.
-  func begin(_ campaign: Campaign, app: String, context: CampaignNote) async throws(CarillonError) -> UInt64? {
+  func begin(_ campaign: Campaign, app: String, context: CampaignContext) async throws(CarillonError) -> UInt64? {
     guard let journal else { return nil }
     do throws(JournalProblem) {
       let beginning = EngineJournal.Beginning(app: app, campaign: campaign, context: context.bytes)

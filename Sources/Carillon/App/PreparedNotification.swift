@@ -44,7 +44,8 @@ package final class PreparedNotification: Sendable {
     self.payload = payload
     let seconds = notification.expiration?.sharedUnixSeconds(now: now)
     let headers = Self.headers(notification, app: app, kind: kind, expiration: seconds)
-    let findings = Self.findings(notification, payload: payload, app: app, kind: kind, headers: headers)
+    let findings = Self.findings(
+      payload: payload, priority: notification.priority?.rawValue, app: app, kind: kind, headers: headers)
     if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }
     warnings = findings.map { "\($0.path): \($0.sentence)" }
     collapseID = headers == nil ? nil : notification.collapseID
@@ -59,18 +60,6 @@ package final class PreparedNotification: Sendable {
     group = Group(
       headers: common, expiration: isGroupwide ? seconds : nil,
       priority: headers?.priority ?? notification.priority?.rawValue)
-  }
-
-  /// What the engine sends to many devices.
-  ///
-  /// - Parameters:
-  ///   - payload: the same for all; empty if each brings its own.
-  ///   - expiration: the campaign's own, in seconds since 1970.
-  func campaign(payload: [UInt8], expiration: UInt32?) -> Campaign {
-    var campaign = group.campaign()
-    campaign.payload = payload
-    campaign.expiration = expiration
-    return campaign
   }
 
   /// The group of `count` more devices that get it.
@@ -92,23 +81,23 @@ package final class PreparedNotification: Sendable {
   ) -> ProviderHeaders? {
     guard app.transport.isHTTP2 else { return nil }
     var headers = ProviderHeaders(
-      topic: notification.topic ?? app.topic, pushType: notification.pushType?.wire ?? app.pushType.wire)
+      topic: notification.topic ?? app.topic,
+      pushType: notification.pushType?.wire ?? (notification.channel == nil ? app.pushType.wire : .liveActivity))
     headers.priority = notification.priority?.rawValue
     headers.expiration = expiration
     headers.collapseIdentifier = notification.collapseID
+    headers.channelIdentifier = notification.channel
     // Spelled out, so that nothing but this decides about it, whatever the credential is by then.
     headers.topic = headers.effectiveTopic(for: kind)
     return headers
   }
 
   static func findings(
-    _ notification: PushNotification, payload: [UInt8], app: AppConfiguration, kind: ProviderCredentialKind,
-    headers: ProviderHeaders?
+    payload: [UInt8], priority: UInt8?, app: AppConfiguration, kind: ProviderCredentialKind, headers: ProviderHeaders?
   ) -> [PayloadFinding] {
     if let headers { return headers.findings(payload: payload, credential: kind) }
-    let findings = Payload.check(
-      payload, for: .binary(app.command), priority: notification.priority?.rawValue)
-    guard notification.priority == .low else { return findings }
+    let findings = Payload.check(payload, for: .binary(app.command), priority: priority)
+    guard priority == PushPriority.low.rawValue else { return findings }
     let sentence = "Priority 1 needs HTTP/2; over the binary protocol there are 5 and 10."
     return [PayloadFinding(severity: .error, path: JSONPath(), sentence: sentence)] + findings
   }

@@ -81,7 +81,7 @@ public struct PushApp: Sendable, Identifiable {
     let expiration = notification.expiration?.sharedUnixSeconds(now: NIOLoop.wallClock)
     let headers = PreparedNotification.headers(notification, app: app, kind: kind, expiration: expiration)
     return PreparedNotification.findings(
-      notification, payload: json, app: app, kind: kind, headers: headers
+      payload: json, priority: notification.priority?.rawValue, app: app, kind: kind, headers: headers
     ).map { NotificationFinding(isError: $0.severity == .error, path: $0.path.description, message: $0.sentence) }
   }
 

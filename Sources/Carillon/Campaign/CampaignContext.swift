@@ -3,59 +3,119 @@ internal import PushEngine
 internal import PushTransport
 internal import PushWire
 
-/// What the journal keeps for `carillon send --resume`: everything about one campaign that was said
-/// by flags and files when it began. No secrets, only the paths to them.
-struct CampaignContext: Codable, Sendable {
-  /// The version of this format.
-  var version = 2
-  /// With absolute paths.
-  var settings: StoredApp
-  /// The account names the app by its certificate's topic.
-  var isNamedByTopic: Bool
-  var payloadFile: String
-  var payload: FileFingerprint
-  var tokensFile: String
-  var tokens: FileFingerprint
-  /// As the user named it, for the account and the list of outcomes.
-  var tokensName: String
-  /// Where to list what was not accepted.
-  var outcomes: String?
-  /// Where to list whose devices are gone.
-  var gone: String?
-  /// Seconds since 1970.
-  var begunAt: UInt32
+/// What the journal keeps of a campaign for whoever resumes it, beside what the engine needs.
+package struct CampaignContext: Sendable, Codable {
+  /// Single notifications, whose senders have gone with their process.
+  package var isSingleSends = false
+  /// The user's own name for the campaign.
+  package var name = ""
+  /// The notification, if it has placeholders: the journal keeps only what all have in common.
+  package var template: String?
+  /// Of the token file that it reads: it can only be resumed with the same one. Nil for other
+  /// recipients, and for files that cannot be read twice, such as pipes.
+  package var tokens: FileFingerprint?
+  /// The run whose notifications these are, for what a service took in: see ``IntakeRunID``.
+  package var intakeRun: String?
+  /// What a service calls it: see ``ServedCampaign``.
+  package var served: String?
+  /// Of a campaign of `carillon send`.
+  package var send: Send?
 
-  var app: AppConfiguration { settings.app }
+  private enum CodingKeys: CodingKey { case isSingleSends, name, template, tokens, intakeRun, served }
 
-  var encoded: [UInt8] {
-    get throws {
-      let encoder = JSONEncoder()
-      encoder.outputFormatting = .sortedKeys
-      return try Array(encoder.encode(self))
-    }
+  package init() {}
+
+  init(intakeRun: IntakeRunID) {
+    self.intakeRun = NotificationID(run: intakeRun, line: 0).description
   }
 
-  /// - Parameter directory: the journal's, for messages.
-  static func read(_ bytes: [UInt8], directory: String) throws -> CampaignContext {
-    do {
-      return try JSONDecoder().decode(CampaignContext.self, from: Data(bytes))
-    } catch {
-      throw CarillonError(
-        .journal,
-        "The journal \(directory) holds a campaign that another version of carillon began: resume it with that version."
-      )
-    }
+  /// What another program wrote counts as a campaign without a name.
+  package init(reading bytes: [UInt8]) {
+    self = (try? JSONDecoder().decode(CampaignContext.self, from: Data(bytes))) ?? CampaignContext()
   }
 
-  static func absolute(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
+  package init(from decoder: any Decoder) throws {
+    let values = try decoder.container(keyedBy: CodingKeys.self)
+    tokens = try values.decodeIfPresent(FileFingerprint.self, forKey: .tokens)
+    // A send has no such key: its own keys stand beside that of the token file.
+    guard let isSingleSends = try values.decodeIfPresent(Bool.self, forKey: .isSingleSends) else {
+      send = try Send(from: decoder)
+      return
+    }
+    self.isSingleSends = isSingleSends
+    name = try values.decode(String.self, forKey: .name)
+    template = try values.decodeIfPresent(String.self, forKey: .template)
+    intakeRun = try values.decodeIfPresent(String.self, forKey: .intakeRun)
+    served = try values.decodeIfPresent(String.self, forKey: .served)
+  }
+
+  package func encode(to encoder: any Encoder) throws {
+    var values = encoder.container(keyedBy: CodingKeys.self)
+    try values.encodeIfPresent(tokens, forKey: .tokens)
+    if let send { return try send.encode(to: encoder) }
+    try values.encode(isSingleSends, forKey: .isSingleSends)
+    try values.encode(name, forKey: .name)
+    try values.encodeIfPresent(template, forKey: .template)
+    try values.encodeIfPresent(intakeRun, forKey: .intakeRun)
+    try values.encodeIfPresent(served, forKey: .served)
+  }
+
+  package var bytes: [UInt8] {
+    let encoder = JSONEncoder()
+    encoder.outputFormatting = .sortedKeys
+    // Plain values can always be encoded.
+    return (try? encoder.encode(self)).map(Array.init) ?? []
+  }
+}
+
+extension CampaignContext {
+  /// Everything about a campaign of `carillon send` that was said by flags and files when it began.
+  /// No secrets, only the paths to them, which are absolute.
+  package struct Send: Codable, Sendable {
+    /// The version of this format.
+    var version = 2
+    private var settings: StoredApp
+    /// The account names the app by its certificate's topic.
+    package var isNamedByTopic: Bool
+    package var payloadFile: String
+    package var payload: FileFingerprint
+    package var tokensFile: String
+    /// As the user named it, for the account and the list of outcomes.
+    package var tokensName: String
+    /// Where to list what was not accepted.
+    package var outcomes: String?
+    /// Where to list whose devices are gone.
+    package var gone: String?
+    /// Seconds since 1970.
+    package var begunAt: UInt32
+
+    package init(
+      _ app: AppConfiguration, isNamedByTopic: Bool, payloadFile: String, payload: FileFingerprint,
+      tokensFile: String, outcomes: String?, gone: String?, begunAt: UInt32
+    ) {
+      settings = StoredApp(app.withAbsolutePaths)
+      self.isNamedByTopic = isNamedByTopic
+      self.payloadFile = Self.absolute(payloadFile)
+      self.payload = payload
+      self.tokensFile = Self.absolute(tokensFile)
+      tokensName = tokensFile
+      self.outcomes = outcomes.map(Self.absolute)
+      self.gone = gone.map(Self.absolute)
+      self.begunAt = begunAt
+    }
+
+    package var app: AppConfiguration { settings.app }
+
+    fileprivate static func absolute(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
+  }
 }
 
 extension AppConfiguration {
   /// With paths that mean the same wherever the command is started from.
   var withAbsolutePaths: AppConfiguration {
     var app = self
-    app.credential = Credential(credential.settings.mapPaths(CampaignContext.absolute))
-    app.trustedAuthorities = trustedAuthorities.map(CampaignContext.absolute)
+    app.credential = Credential(credential.settings.mapPaths(CampaignContext.Send.absolute))
+    app.trustedAuthorities = trustedAuthorities.map(CampaignContext.Send.absolute)
     return app
   }
 }

@@ -1,9 +1,9 @@
-internal import PushEngine
+package import PushEngine
 internal import PushTransport
 internal import PushWire
 
 /// Where a campaign's recipients come from.
-enum CampaignSource: Sendable {
+package enum CampaignSource: Sendable {
   case list(TokenList, count: Int)
   case file(AudienceFile)
   /// The closure puts recipients into the queue until there are no more, or its task is cancelled.
@@ -44,15 +44,42 @@ enum CampaignSource: Sendable {
     try result.get()
   }
 
-  /// How much of it has been read, from 0 to 1; nil if that is unknown.
-  func fractionRead(submitted: Int) -> Double? {
+  private var file: AudienceFile? {
     switch self {
-    case .list(_, let count): count == 0 ? 1 : min(1, Double(submitted) / Double(count))
-    case .file(let file), .pacedFile(let file, _):
-      file.byteCount.map { $0 == 0 ? 1 : min(1, Double(file.consumedByteCount) / Double($0)) }
-    case .queue, .served: nil
-    case .nobody: 1
+    case .file(let file), .pacedFile(let file, _): file
+    case .list, .queue, .served, .nobody: nil
     }
+  }
+
+  /// How much of it has been read, of how much: bytes of a file, otherwise recipients; of nil if
+  /// that is unknown.
+  package func extent(submitted: Int) -> (read: Int, of: Int?) {
+    switch self {
+    case .list(_, let count): (min(submitted, count), count)
+    case .file(let file), .pacedFile(let file, _): (file.consumedByteCount, file.byteCount)
+    case .queue, .served: (submitted, nil)
+    case .nobody: (0, 0)
+    }
+  }
+
+  /// The same from 0 to 1; nil if it is unknown.
+  func fractionRead(submitted: Int) -> Double? {
+    let (read, of) = extent(submitted: submitted)
+    return of.map { $0 == 0 ? 1 : min(1, Double(read) / Double($0)) }
+  }
+
+  /// The columns of a file that say headers of single notifications, as they are written.
+  package var headerColumns: [String] {
+    guard let header = file?.header else { return [] }
+    return [header.identifierColumn, header.collapseColumn].compactMap { $0.map { header.columns[$0] } }
+  }
+
+  /// What of a file was never taken in; nil: nothing.
+  ///
+  /// - Parameter rest: where reading stopped.
+  func unread(_ rest: UnreadAudience?) -> AudienceUnread? {
+    guard let rest, let unread = file?.unread(rest), unread.byteCount != 0 else { return nil }
+    return unread
   }
 
   /// The same recipients at a rate.

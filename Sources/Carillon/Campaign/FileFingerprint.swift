@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushTransport
 
 /// What makes a file the same file later: its size, and the SHA-256 of its content.
-struct FileFingerprint: Hashable, Sendable, Codable {
+package struct FileFingerprint: Hashable, Sendable, Codable {
   var byteCount: Int
   /// In hexadecimal, as `sha256sum` prints it.
   var sha256: String
@@ -16,7 +16,7 @@ struct FileFingerprint: Hashable, Sendable, Codable {
   }
 
   /// Reads all of the file.
-  static func read(_ path: String) throws(CarillonError) -> FileFingerprint {
+  package static func read(_ path: String) throws(CarillonError) -> FileFingerprint {
     func failure(_ code: Int32) -> CarillonError {
       CarillonError(
         .audience,
@@ -41,7 +41,7 @@ struct FileFingerprint: Hashable, Sendable, Codable {
   }
 
   /// How the file at `path` differs from what it was, in a sentence; nil if it does not.
-  func difference(of path: String) throws(CarillonError) -> String? {
+  package func difference(of path: String) throws(CarillonError) -> String? {
     let now = try FileFingerprint.read(path)
     if now == self { return nil }
     let what =

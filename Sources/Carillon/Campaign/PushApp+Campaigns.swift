@@ -1,4 +1,4 @@
-internal import PushEngine
+package import PushEngine
 internal import PushTransport
 internal import PushWire
 
@@ -20,7 +20,7 @@ extension PushApp {
     _ notification: PushNotification, to tokens: [DeviceToken], name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
-    let plan = try await planned(notification, name)
+    let plan = try planned(notification, name)
     if let column = plan.template?.columns.first {
       throw CarillonError(
         .payload, "The notification has the placeholder {{\(column)}}, but tokens alone bring no values.")
@@ -47,7 +47,7 @@ extension PushApp {
     _ notification: PushNotification, to recipients: Recipients, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign where Recipients.Element == Recipient {
-    let plan = try await planned(notification, name)
+    let plan = try planned(notification, name)
     return try await begin(plan, plan.source(recipients, firstLine: 1), notAccepted)
   }
 
@@ -71,101 +71,29 @@ extension PushApp {
     _ notification: PushNotification, toTokensIn path: String, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
-    var plan = try await planned(notification, name)
+    var plan = try planned(notification, name)
     let source = try plan.source(file: path, from: nil)
-    if core.journal != nil { plan.note.tokens = try FileFingerprint.ofRegularFile(path) }
+    if core.journal != nil { plan.context.tokens = try FileFingerprint.ofRegularFile(path) }
     return try await begin(plan, source, notAccepted)
-  }
-}
-
-/// A campaign that is about to begin, or to be resumed.
-struct PlannedCampaign: Sendable {
-  var runtime: AppRuntime
-  var sent: Campaign
-  /// Nil if every recipient gets the same payload.
-  var template: PayloadTemplate?
-  var note: CampaignNote
-  /// The campaign's in the journal, when it is resumed.
-  var number: UInt64?
-
-  var isHTTP2: Bool { sent.headers != nil }
-  /// Payloads in other languages, of a service's campaign.
-  var variants: [String: [UInt8]] = [:]
-  /// The most entries of a chunk.
-  var entryLimit = AudienceChunk.defaultEntryLimit
-
-  var payloadCapacity: Int { template == nil && variants.isEmpty ? 0 : AudienceChunk.defaultPayloadCapacity }
-
-  var byteLimit: Int {
-    isHTTP2 ? sent.requestHeaders.payloadLimit : runtime.entry.configuration.command.payloadLimitDefault
-  }
-
-  func source<Recipients: AsyncSequence & Sendable>(_ recipients: Recipients, firstLine: UInt64) -> CampaignSource
-  where Recipients.Element == Recipient {
-    let queue = RecipientQueue(template: template, byteLimit: byteLimit, isHTTP2: isHTTP2, firstLine: firstLine)
-    return .queue(queue) { await queue.fill(from: recipients) }
-  }
-
-  func source(
-    file path: String, from mark: AudienceMark?
-  ) throws(CarillonError) -> CampaignSource {
-    try source(path) { try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer) }
-  }
-
-  /// A service's file. One that has lost lines is not begun with.
-  func source(
-    _ kept: KeptAudience, from mark: AudienceMark?, selection: (AudienceHeader) -> RowSelection?
-  ) throws(CarillonError) -> CampaignSource {
-    try source("the audience") {
-      let file = try AudienceFile(
-        kept, from: mark, readsHeaders: isHTTP2, renderer: renderer, selection: selection)
-      try file.demandWhole()
-      return file
-    }
-  }
-
-  private func source(_ name: String, _ open: () throws -> AudienceFile) throws(CarillonError) -> CampaignSource {
-    do {
-      return .file(try open())
-    } catch let error as PayloadTemplateError {
-      throw CarillonError(.payload, "The notification with \(name): \(error).")
-    } catch {
-      throw CarillonError(describing: error)
-    }
-  }
-
-  private func renderer(_ header: AudienceHeader) throws -> PayloadRenderer? {
-    guard !variants.isEmpty else { return try template?.renderer(for: header, byteLimit: byteLimit) }
-    func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
-      try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: byteLimit)
-    }
-    let own = try template?.renderer(for: header, byteLimit: byteLimit) ?? renderer(sent.payload)
-    return own.with(variants: try variants.mapValues(renderer), in: header)
   }
 }
 
 extension PushApp {
   /// A new campaign, checked.
-  func planned(_ notification: PushNotification, _ name: String) async throws(CarillonError) -> PlannedCampaign {
-    let runtime = try await core.runtime(of: entry)
-    let json = notification.json
+  func planned(_ notification: PushNotification, _ name: String) throws(CarillonError) -> PlannedCampaign {
     let template: PayloadTemplate
     do throws(PayloadTemplateError) {
-      template = try PayloadTemplate(parsing: json)
+      template = try PayloadTemplate(parsing: notification.json)
     } catch {
       throw CarillonError(.payload, "The notification: \(error).")
     }
-    let hasPlaceholders = !template.columns.isEmpty
-    let now = NIOLoop.wallClock
-    let prepared = try PreparedNotification(
-      notification, payload: template.sample, app: entry.configuration, kind: entry.credential.kind,
-      now: now)
-    var sent = prepared.campaign(
-      payload: hasPlaceholders ? [] : json, expiration: notification.expiration?.unixSeconds(now: now))
-    sent.headers?.collapseIdentifier = prepared.collapseID
-    let note = CampaignNote(name: name, template: hasPlaceholders ? String(decoding: json, as: UTF8.self) : nil)
-    return PlannedCampaign(
-      runtime: runtime, sent: sent, template: hasPlaceholders ? template : nil, note: note, number: nil)
+    var plan = PlannedCampaign(notification, template: template, through: entry, now: NIOLoop.wallClock)
+    if let error = plan.findings.first(where: { $0.severity == .error }) {
+      throw CarillonError(.payload, error.sentence)
+    }
+    plan.context.name = name
+    plan.context.template = plan.template.map { _ in String(decoding: notification.json, as: UTF8.self) }
+    return plan
   }
 
   func begin(
@@ -175,16 +103,19 @@ extension PushApp {
     return try await begin(plan, source, listener: listener)
   }
 
-  func begin(
-    _ plan: PlannedCampaign, _ source: CampaignSource, listener: any OutcomeListener
+  /// Begins a campaign, which continues in the background.
+  ///
+  /// - Parameter listener: gets the outcomes.
+  package func begin(
+    _ plan: PlannedCampaign, _ source: CampaignSource, listener: (any OutcomeListener)?
   ) async throws(CarillonError) -> PushCampaign {
-    let runtime = plan.runtime
+    let runtime = try await core.runtime(of: entry)
     var number = plan.number
-    if number == nil { number = try await runtime.engine.begin(plan.sent, app: id, context: plan.note) }
-    let isServed = plan.note.served != nil
+    if number == nil { number = try await runtime.engine.begin(plan.sent, app: id, context: plan.context) }
+    let isServed = plan.context.served != nil
     let run = try runtime.begin(plan.sent, number, settlesRest: isServed, listener: listener)
     let campaign = PushCampaign(
-      run, app: id, name: plan.note.name, source: source,
+      run, app: id, name: plan.context.name, source: source,
       chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity),
       loop: runtime.engine.loop, isKept: isServed)
     guard runtime.engine.jobs.put({ await campaign.serve(runtime) }) else { throw DeploymentCore.hasEnded }

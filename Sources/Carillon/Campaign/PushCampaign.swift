@@ -1,4 +1,4 @@
-internal import PushEngine
+package import PushEngine
 internal import PushTransport
 internal import PushWire
 internal import Synchronization
@@ -57,11 +57,11 @@ public final class PushCampaign: Sendable {
 
   /// Sends everything. Called once, by the deployment.
   func serve(_ runtime: AppRuntime) async {
-    var registered = RunRegistry.Run(drain: { self.cutShort() }, cancel: { self.cutShort() }, isKept: isKept)
+    var registered = RunRegistry.Run(drain: { self.leave() }, cancel: { self.leave() }, isKept: isKept)
     if isKept { registered.stall = { self.stall() } }
     let number = runtime.runs.add(registered)
     if isKept { runtime.runs.endBeginning() }
-    if number == nil { cutShort() }
+    if number == nil { leave() }
     do throws(AudienceError) {
       try await source.run(run, chunk: chunk)
     } catch {
@@ -84,7 +84,7 @@ public final class PushCampaign: Sendable {
   private func note(_ reason: Ending) { ending.withLock { $0 = $0 ?? reason } }
 
   /// The deployment or its app ends: with a journal, the campaign can be resumed.
-  private func cutShort() {
+  package func leave() {
     note(.cutShort)
     run.leave()
   }
@@ -138,6 +138,22 @@ public final class PushCampaign: Sendable {
 
   /// What has become of its notifications so far. It adds up at every moment.
   public var accountSoFar: CampaignAccount { CampaignAccount(run.ledger.account) }
+
+  /// As the engine counts.
+  package var engineAccount: Account { run.ledger.account }
+
+  /// It was cancelled, or left.
+  package var isCancelled: Bool { run.ledger.isCancelled }
+
+  /// What of its token file was never taken in; nil: nothing, as far as is known.
+  package var unread: AudienceUnread? { source.unread(run.ledger.unread) }
+
+  /// Waits for the end, whatever becomes of the task, and returns why its recipients could not be
+  /// read to their end; nil if they could.
+  package func readingProblem() async -> AudienceError? {
+    await ended.waitInAnyCase()
+    return ending.withLock { if case .audience(let problem) = $0 { problem } else { nil } }
+  }
 
   /// How much of its recipients has been read, from 0 to 1; nil if that is unknown.
   package var fractionRead: Double? { source.fractionRead(submitted: accountSoFar.submitted) }

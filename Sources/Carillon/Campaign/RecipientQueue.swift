@@ -1,11 +1,11 @@
-internal import PushEngine
+package import PushEngine
 internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
 /// The audience of a campaign whose recipients come from an `AsyncSequence`: one task puts them in,
 /// and waits while the campaign is behind; its reader takes them out.
-final class RecipientQueue: AudienceSource {
+package final class RecipientQueue: AudienceSource {
   private enum Content {
     case payload([UInt8])
     case tooLarge
@@ -101,9 +101,9 @@ final class RecipientQueue: AudienceSource {
 
   // MARK: AudienceSource
 
-  func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
+  package func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
 
-  func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+  package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     let (supply, problem) = state.withLock { state -> (AudienceSupply, AudienceError?) in
       while state.next < state.entries.count, take(state.entries[state.next], line: state.nextLine, into: chunk) {

@@ -33,17 +33,17 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   public let unknownCount: Int
 
   let campaign: JournalledCampaign
-  let note: CampaignNote
+  let context: CampaignContext
   private let core: DeploymentCore
 
   init(_ state: JournalReport.CampaignState, core: DeploymentCore) {
     campaign = state.campaign
-    note = CampaignNote(reading: state.campaign.context)
+    context = CampaignContext(reading: state.campaign.context)
     self.core = core
     id = state.campaign.number
     app = state.campaign.app
-    name = note.name
-    isSingleSends = note.isSingleSends
+    name = context.name
+    isSingleSends = context.isSingleSends
     account = CampaignAccount(state.campaign.account)
     readCount = Int(clamping: state.campaign.readLine)
     unsentCount = state.unsent
@@ -106,7 +106,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   ) async throws(CarillonError) -> PushCampaign {
     let mark = campaign.mark.offset == 0 ? nil : campaign.mark
     return try await resume(notAccepted) { plan throws(CarillonError) in
-      if let difference = try note.tokens?.difference(of: path) { throw CarillonError(.journalContent, difference) }
+      if let difference = try context.tokens?.difference(of: path) { throw CarillonError(.journalContent, difference) }
       return try plan.source(file: path, from: mark)
     }
   }
@@ -141,29 +141,30 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     _ source: (PlannedCampaign) throws(CarillonError) -> CampaignSource
   ) async throws(CarillonError) -> PushCampaign {
     let entry = try core.entry(app)
-    let plan = try plan(try await core.runtime(of: entry))
+    let plan = try plan(through: entry)
     let opened = try source(plan)
+    _ = try await core.runtime(of: entry)
     _ = try take()
     return try await PushApp(entry, core).begin(plan, opened, notAccepted)
   }
 
   /// The campaign as it began.
-  func plan(_ runtime: AppRuntime) throws(CarillonError) -> PlannedCampaign {
-    guard (campaign.headers != nil) == runtime.entry.configuration.transport.isHTTP2 else {
+  func plan(through entry: AppEntry) throws(CarillonError) -> PlannedCampaign {
+    guard (campaign.headers != nil) == entry.configuration.transport.isHTTP2 else {
       throw CarillonError(.journalContent, "The campaign \(id) of the app \"\(app)\" began with another transport.")
     }
     let template: PayloadTemplate?
     do throws(PayloadTemplateError) {
-      template = try note.template.map { text throws(PayloadTemplateError) in
+      template = try context.template.map { text throws(PayloadTemplateError) in
         try PayloadTemplate(parsing: Array(text.utf8))
       }
     } catch {
       throw CarillonError(.journalContent, "The campaign \(id): \(error).")
     }
-    let sent = Campaign(
-      payload: core.journal?.payload(of: campaign) ?? [], expiration: campaign.expiration, priority: campaign.priority,
-      headers: campaign.headers, seed: campaign.seed)
-    return PlannedCampaign(runtime: runtime, sent: sent, template: template, note: note, number: id)
+    var plan = PlannedCampaign(
+      resuming: campaign, payload: core.journal?.payload(of: campaign) ?? [], template: template, through: entry)
+    plan.context = context
+    return plan
   }
 }
 

@@ -1,4 +1,4 @@
-internal import PushJournal
+package import PushJournal
 
 /// What one YAML file says about a deployment: its apps, and the journal they share. Names and
 /// defaults are those of the file.
@@ -23,7 +23,7 @@ package struct JournalConfiguration: Hashable, Sendable {
 
   package init() {}
 
-  var engineSync: JournalSync {
+  package var engineSync: JournalSync {
     switch sync {
     case .always: .always
     case .interval: .interval(interval)

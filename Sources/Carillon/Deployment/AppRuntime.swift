@@ -1,10 +1,10 @@
-internal import PushEngine
+package import PushEngine
 internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
 /// One app of a deployment: what outlives its engine.
-final class AppEntry: Sendable {
+package final class AppEntry: Sendable {
   private struct State {
     var configuration: AppConfiguration
     var credential: ResolvedCredential
@@ -12,7 +12,7 @@ final class AppEntry: Sendable {
     var isPaused = false
   }
 
-  let id: String
+  package let id: String
   let goneDevices = Multicast<PushApp.GoneDevice>(bufferLimit: 16_384)
   let tally = AppTally()
   private let state: Mutex<State>
@@ -30,6 +30,12 @@ final class AppEntry: Sendable {
     } catch {
       throw Self.failure(configuration, error)
     }
+    state = Mutex(State(configuration: configuration, credential: credential))
+  }
+
+  /// - Parameter credential: of the configuration, which is valid.
+  package init(_ configuration: AppConfiguration, _ credential: ResolvedCredential) {
+    id = configuration.id
     state = Mutex(State(configuration: configuration, credential: credential))
   }
 
@@ -65,6 +71,9 @@ final class AppEntry: Sendable {
     get { state.withLock { $0.runtime } }
     set { state.withLock { $0.runtime = newValue } }
   }
+
+  /// The same, for what the engine knows.
+  package var engine: App? { runtime?.app }
 
   /// The operator has paused it.
   var isPaused: Bool {

@@ -1,5 +1,7 @@
 internal import Foundation
 public import Logging
+package import PushEngine
+internal import PushTransport
 public import ServiceLifecycle
 
 /// All apps of one process, their connections, and the journal that they share.
@@ -51,6 +53,16 @@ public final class Deployment: Service, Sendable {
 
   init(core: DeploymentCore) { self.core = core }
 
+  /// For apps whose credentials were read before.
+  ///
+  /// - Parameter journal: stays open when the deployment ends.
+  package init(_ apps: [AppEntry], journal: EngineJournal?) {
+    core = DeploymentCore(
+      apps, registry: ProviderTokenRegistry(), journal: journal, closesJournal: false,
+      threads: ProcessInfo.processInfo.activeProcessorCount, shutdownTimeout: .seconds(10),
+      logger: Logger(label: "carillon") { _ in SwiftLogNoOpLogHandler() })
+  }
+
   /// Serves all apps until the task is cancelled, or its service group shuts down gracefully.
   ///
   /// A deployment runs once.
@@ -65,6 +77,9 @@ public final class Deployment: Service, Sendable {
       core.end()
     }
   }
+
+  /// As cancelling the task of ``run()``.
+  package func end() { core.end() }
 
   /// What happens to the connections of all apps.
   ///

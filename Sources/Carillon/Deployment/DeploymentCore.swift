@@ -23,8 +23,9 @@ final class DeploymentCore: Sendable {
   }
 
   let logger: Logger
-  let registry = ProviderTokenRegistry()
+  let registry: ProviderTokenRegistry
   let journal: EngineJournal?
+  private let closesJournal: Bool
   let events = Multicast<AppOccurrence>(bufferLimit: 1024)
   private let threads: Int
   private let shutdownTimeout: Duration
@@ -39,28 +40,39 @@ final class DeploymentCore: Sendable {
   private let ending = Gate()
 
   /// - Parameter toleratesCredentials: see ``AppEntry``.
-  init(
+  convenience init(
     apps: [AppConfiguration], journal settings: JournalSettings, threads: Int, shutdownTimeout: Duration,
     logger: Logger, toleratesCredentials: Bool = false
   ) throws(CarillonError) {
-    var state = State()
+    let registry = ProviderTokenRegistry()
+    var entries: [AppEntry] = []
     for app in apps {
-      guard !state.entries.contains(where: { $0.id == app.id }) else { throw Self.duplicate(app.id) }
-      state.entries.append(try AppEntry(app, registry: registry, toleratesCredential: toleratesCredentials))
+      guard !entries.contains(where: { $0.id == app.id }) else { throw Self.duplicate(app.id) }
+      entries.append(try AppEntry(app, registry: registry, toleratesCredential: toleratesCredentials))
     }
+    var opened: (journal: EngineJournal, report: JournalReport)?
     if let directory = settings.directory {
-      let opened: (journal: EngineJournal, report: JournalReport)
       do throws(JournalProblem) {
         opened = try EngineJournal.open(directory: directory, options: settings.options)
       } catch {
         throw CarillonError(.journal, "\(error)")
       }
-      journal = opened.journal
-      state.unfinished = opened.report.unfinished
-    } else {
-      journal = nil
     }
-    self.state = Mutex(state)
+    self.init(
+      entries, registry: registry, journal: opened?.journal, threads: threads, shutdownTimeout: shutdownTimeout,
+      logger: logger, toleratesCredentials: toleratesCredentials)
+    if let opened { state.withLock { $0.unfinished = opened.report.unfinished } }
+  }
+
+  /// - Parameter closesJournal: at the end of the deployment.
+  init(
+    _ entries: [AppEntry], registry: ProviderTokenRegistry, journal: EngineJournal?, closesJournal: Bool = true,
+    threads: Int, shutdownTimeout: Duration, logger: Logger, toleratesCredentials: Bool = false
+  ) {
+    self.registry = registry
+    self.journal = journal
+    self.closesJournal = closesJournal
+    state = Mutex(State(entries: entries))
     self.toleratesCredentials = toleratesCredentials
     self.logger = logger
     self.threads = max(1, threads)
@@ -273,7 +285,7 @@ final class DeploymentCore: Sendable {
       end()
     }
     await engine.shutDown()
-    try await closeJournal()
+    if closesJournal { try await closeJournal() }
   }
 
   /// Asks the deployment to end in good order.

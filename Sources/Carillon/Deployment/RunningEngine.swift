@@ -1,10 +1,22 @@
-internal import PushEngine
-internal import PushTransport
+package import PushEngine
+package import PushTransport
 internal import Synchronization
+
+/// Everything that an app needs to run: its rules, and how to reach its gateway with its
+/// credential.
+package struct AppPlan: Sendable {
+  package var configuration: AppRules
+  package var dialer: any Dialer
+
+  package init(configuration: AppRules, dialer: any Dialer) {
+    self.configuration = configuration
+    self.dialer = dialer
+  }
+}
 
 /// What the apps of one process share while they run: the event loops, the memory of their rings
 /// and the journal.
-final class RunningEngine: Sendable {
+package final class RunningEngine: Sendable {
   let journal: EngineJournal?
   /// Work for the deployment's own task group.
   let jobs = Mailbox<@Sendable () async -> Void>()
@@ -17,7 +29,7 @@ final class RunningEngine: Sendable {
   /// - Parameters:
   ///   - threads: event loops; one per core is right.
   ///   - journal: shared by all apps; the caller closes it, after ``shutDown()``.
-  init(threads: Int, journal: EngineJournal?) {
+  package init(threads: Int, journal: EngineJournal?) {
     group = LoopGroup(threads: threads)
     self.journal = journal
   }
@@ -29,7 +41,7 @@ final class RunningEngine: Sendable {
   /// An app whose lanes are spread over the event loops.
   ///
   /// - Parameter seed: of the jitter of its back-off.
-  func makeApp(
+  package func makeApp(
     _ plan: AppPlan, seed: UInt64 = .random(in: 0 ... .max), tally: AppTally = AppTally(),
     events: (@Sendable (AppEvent) -> Void)? = nil
   ) -> App {
@@ -40,7 +52,7 @@ final class RunningEngine: Sendable {
   }
 
   /// Ends the threads.
-  func shutDown() async {
+  package func shutDown() async {
     // Commit first: pending journal callbacks still need their loops. If the journal has failed,
     // all callbacks were called then.
     try? await journal?.makeDurable()

@@ -52,7 +52,7 @@ package final class FeedbackFile: FeedbackOutput {
   package func write(_ tuple: FeedbackTuple) -> String? { write(tuple.line(json: json)) }
 
   /// Writes a line as it stands.
-  func write(_ line: String) -> String? { OutputFile.write(Array(line.utf8), to: descriptor) }
+  package func write(_ line: String) -> String? { OutputFile.write(Array(line.utf8), to: descriptor) }
 
   package func synchronise() -> String? {
     let code = sync()
@@ -60,5 +60,5 @@ package final class FeedbackFile: FeedbackOutput {
   }
 
   /// The same, with the `errno`; 0 for success.
-  func sync() -> Int32 { OutputFile.sync(descriptor) }
+  package func sync() -> Int32 { OutputFile.sync(descriptor) }
 }

@@ -120,7 +120,7 @@ final class AppIntake: Sendable {
         recorder.began(run.id, app: runtime.entry.id)
         let campaign = group.campaign()
         let number = try await runtime.engine.begin(
-          campaign, app: runtime.entry.id, context: CampaignNote(intakeRun: run.id))
+          campaign, app: runtime.entry.id, context: CampaignContext(intakeRun: run.id))
         return try runtime.begin(campaign, number, listener: run)
       }
       forget(run, group)

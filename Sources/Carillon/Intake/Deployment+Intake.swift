@@ -25,8 +25,8 @@ extension Deployment {
   package func resumeIntake() async -> [(app: String, reason: String)] {
     var left: [(app: String, reason: String)] = []
     for state in core.unfinished {
-      let note = CampaignNote(reading: state.campaign.context)
-      guard let text = note.intakeRun, let run = NotificationID(text)?.run else { continue }
+      let context = CampaignContext(reading: state.campaign.context)
+      guard let text = context.intakeRun, let run = NotificationID(text)?.run else { continue }
       do throws(CarillonError) {
         let entry = try core.entry(state.campaign.app)
         let intake = try await core.runtime(of: entry).intake

@@ -50,8 +50,8 @@ extension Deployment {
   package var unfinishedIntakeLines: [IntakeRunID: UInt64] {
     var lines: [IntakeRunID: UInt64] = [:]
     for state in core.unfinished {
-      let note = CampaignNote(reading: state.campaign.context)
-      guard let run = note.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
+      let context = CampaignContext(reading: state.campaign.context)
+      guard let run = context.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
       lines[run] = state.campaign.readLine
     }
     return lines

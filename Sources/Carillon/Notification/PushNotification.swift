@@ -1,5 +1,5 @@
 public import Foundation
-internal import PushWire
+package import PushWire
 
 /// One notification: what it says, and how it is to be delivered.
 ///
@@ -36,6 +36,8 @@ public struct PushNotification: Hashable, Sendable {
   /// Its identifier at the service (`apns-id`, HTTP/2), which the service repeats in its answer.
   /// Default nil: one is made. Of a campaign's notification it is ignored; see ``Recipient/id``.
   public var id: UUID?
+  /// The channel of a broadcast, which goes to no device (`apns-channel-id`, HTTP/2).
+  package var channel: String?
 
   /// What is sent to the device.
   public enum Content: Hashable, Sendable {
@@ -113,7 +115,7 @@ extension PushNotification {
     /// Reloads widgets. Topic suffix `.push-type.widgets`.
     public static let widgets = PushType(wire: .widgets)
 
-    init(wire: PushWire.PushType) { self.wire = wire }
+    package init(wire: PushWire.PushType) { self.wire = wire }
 
     /// - Parameter name: the value of the header, such as `liveactivity`.
     package init?(name: String) {

@@ -25,25 +25,23 @@ extension PushApp {
   ) async throws(CarillonError) -> PushCampaign {
     let unfinished = core.served(served.name)
     var plan: PlannedCampaign
-    let list: ServedList
+    let list: any OutcomeListener
     if let unfinished, let journal = core.journal {
-      plan = try unfinished.plan(runtime)
+      plan = try unfinished.plan(through: entry)
       let runs = journal.recoveredRuns(of: unfinished.id)
-      list = try ServedList(
-        resuming: served.list, settled: SettledLines(of: unfinished.campaign, recoveredRuns: runs))
+      list = try events.list(SettledLines(of: unfinished.campaign, recoveredRuns: runs))
     } else {
-      plan = try await planned(served.notification, "")
-      plan.note.served = served.name
-      list = try ServedList(beginning: served.list)
+      plan = try planned(served.notification, "")
+      plan.context.served = served.name
+      list = try events.list(nil)
     }
     plan.variants = served.variants
     if let pace = served.pace { plan.entryLimit = pace.entryLimit }
     let source = try source(served, plan, unfinished?.campaign)
     _ = try unfinished?.take()
-    events.opened(list)
-    let listener = ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events)
+    let listener = ServedListener(list: list, goneDevices: entry.goneDevices, events: events)
     if plan.number == nil {
-      plan.number = try await runtime.engine.begin(plan.sent, app: id, context: plan.note)
+      plan.number = try await runtime.engine.begin(plan.sent, app: id, context: plan.context)
     }
     do { try await events.begun() } catch { throw CarillonError(.journal, "\(error)") }
     return try await begin(plan, source, listener: listener)
@@ -74,9 +72,8 @@ extension PushApp {
     guard let unfinished = core.served(served.name), let journal = core.journal else { return false }
     let campaign = unfinished.campaign
     let runs = journal.recoveredRuns(of: unfinished.id)
-    let list = try ServedList(resuming: served.list, settled: SettledLines(of: campaign, recoveredRuns: runs))
-    events.opened(list)
-    let listener = ServedListener(list: list.listener, goneDevices: entry.goneDevices, events: events)
+    let list = try events.list(SettledLines(of: campaign, recoveredRuns: runs))
+    let listener = ServedListener(list: list, goneDevices: entry.goneDevices, events: events)
     let rest = ServedRest(served.audience, behind: campaign)
     let account = try await rest.settled(.cancelled, listener)
     _ = try unfinished.take()
@@ -96,7 +93,7 @@ extension Deployment {
   package func settle(served names: Set<String>) {
     guard let journal = core.journal else { return }
     for state in core.unfinished {
-      guard let name = CampaignNote(reading: state.campaign.context).served, names.contains(name),
+      guard let name = CampaignContext(reading: state.campaign.context).served, names.contains(name),
         core.take(unfinished: state.campaign.number)
       else { continue }
       journal.abandonCampaign(state.campaign.number)
@@ -110,10 +107,9 @@ extension Deployment {
   package func settleUnsent(
     _ served: ServedCampaign, isUnknown: Bool, _ events: ServedEvents
   ) async throws(CarillonError) -> CampaignAccount {
-    let list = try ServedList(beginning: served.list)
-    events.opened(list)
+    let list = try events.list(nil)
     let account = try await ServedRest(served.audience, behind: nil)
-      .settled(isUnknown ? .unknown : .cancelled, list.listener)
+      .settled(isUnknown ? .unknown : .cancelled, list)
     return CampaignAccount(account)
   }
 
@@ -123,14 +119,14 @@ extension Deployment {
   /// The campaigns of a service that earlier processes began and that were not resumed.
   package var servedRemainders: [ServedRemainder] {
     unfinishedCampaigns.compactMap { unfinished in
-      unfinished.note.served.map { ServedRemainder(app: unfinished.app, name: $0, account: unfinished.account) }
+      unfinished.context.served.map { ServedRemainder(app: unfinished.app, name: $0, account: unfinished.account) }
     }
   }
 }
 
 extension DeploymentCore {
   fileprivate func served(_ name: String) -> UnfinishedCampaign? {
-    let found = unfinished.first { CampaignNote(reading: $0.campaign.context).served == name }
+    let found = unfinished.first { CampaignContext(reading: $0.campaign.context).served == name }
     return found.map { UnfinishedCampaign($0, core: self) }
   }
 }

@@ -20,22 +20,20 @@ package struct ServedCampaign: Sendable {
   package var variants: [String: [UInt8]] = [:]
   /// Its rate, which it may share with other parts; nil: as fast as the app may.
   package var pace: CampaignPace?
-  /// The file that lists what was not accepted.
-  package var list: String
 
-  package init(name: String, notification: PushNotification, audience: Audience, list: String) {
+  package init(name: String, notification: PushNotification, audience: Audience) {
     self.name = name
     self.notification = notification
     self.audience = audience
-    self.list = list
   }
 }
 
 /// The events of a service's campaign, from any thread. Every call must return soon.
 package struct ServedEvents: Sendable {
-  /// The list is open: it must be synced before each commit of the journal, until the campaign
-  /// ends.
-  package var opened: @Sendable (ServedList) -> Void
+  /// Opens the list of what is not accepted, which must be synced before each commit of the
+  /// journal, until the campaign ends. Of a list that an earlier process has begun only the rows of
+  /// settled lines hold; nil: the campaign begins.
+  package var list: @Sendable (_ settled: SettledLines?) throws(CarillonError) -> any OutcomeListener
   /// The journal has the campaign. Nothing of it is sent before this returns; what it throws ends
   /// the campaign here, as if the journal could not be written.
   package var begun: @Sendable () async throws -> Void
@@ -45,11 +43,12 @@ package struct ServedEvents: Sendable {
   package var ended: @Sendable (CampaignAccount) -> Void
 
   package init(
-    opened: @escaping @Sendable (ServedList) -> Void, begun: @escaping @Sendable () async throws -> Void,
+    list: @escaping @Sendable (SettledLines?) throws(CarillonError) -> any OutcomeListener,
+    begun: @escaping @Sendable () async throws -> Void,
     gone: @escaping @Sendable (String, UInt64?) -> Void,
     ended: @escaping @Sendable (CampaignAccount) -> Void
   ) {
-    self.opened = opened
+    self.list = list
     self.begun = begun
     self.gone = gone
     self.ended = ended

@@ -84,7 +84,10 @@ struct ServeCommand: AsyncParsableCommand {
   }
 
   private func check(_ configuration: ServerConfiguration) async throws {
-    let report = await ServeCheck.run(configuration, file: config)
+    let report = await ServeCheck.run(configuration, file: config) { admin in
+      let address = ServiceAddress(host: admin.host, port: admin.port)
+      return (try? await APIClient(address, key: nil).send(.get("/healthz"))) != nil
+    }
     if json {
       StandardStream.output.writeLine(report.json)
     } else {

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import PushWire
 
 /// What ``ServiceSetup`` writes and says.
 enum SetupText {

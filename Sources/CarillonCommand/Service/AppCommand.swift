@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushServer
+internal import PushWire
 
 struct AppCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

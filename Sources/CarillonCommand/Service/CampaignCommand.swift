@@ -1,5 +1,6 @@
 internal import ArgumentParser
 internal import Carillon
+internal import PushSend
 internal import PushServer
 
 struct CampaignCommand: AsyncParsableCommand {

@@ -3,6 +3,7 @@ internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushServer
+internal import PushWire
 
 struct CampaignCreateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

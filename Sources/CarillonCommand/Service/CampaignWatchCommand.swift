@@ -1,6 +1,8 @@
 internal import ArgumentParser
 internal import Carillon
+internal import PushSend
 internal import PushServer
+internal import PushWire
 internal import Synchronization
 
 struct CampaignWatchCommand: AsyncParsableCommand {

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Carillon
 internal import Foundation
 internal import PushServer
+internal import PushWire
 
 struct DeviceCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Carillon
 internal import Foundation
+internal import PushSend
 internal import PushServer
 internal import PushTransport
 

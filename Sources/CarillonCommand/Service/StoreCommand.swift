@@ -3,6 +3,7 @@ internal import Carillon
 internal import Foundation
 internal import PushServer
 internal import PushStoreSQLite
+internal import PushWire
 
 struct StoreCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

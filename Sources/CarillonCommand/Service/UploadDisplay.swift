@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Foundation
+internal import PushWire
 internal import Synchronization
 
 /// Shows on standard error how much of a file was sent: on a terminal as a line that changes, in a

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import PushSend
 internal import PushServer
 internal import PushWire
 

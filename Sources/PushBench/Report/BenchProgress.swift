@@ -1,5 +1,4 @@
-package import Carillon
-internal import PushWire
+package import PushWire
 
 /// Shows on standard error how a benchmark is getting on: a line that is redrawn on a terminal, a
 /// line for each point in a log. Has no clock.

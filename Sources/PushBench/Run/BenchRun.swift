@@ -28,19 +28,27 @@ struct BenchRun: Sendable {
     let trickle = BenchRecorder(isOpenLoop: true)
     let route = try gateway.route(settings)
     let plans = (0..<appCount).map { plan(ofApp: $0, route, recorder: $0 < settings.apps ? recorder : trickle) }
-    let deployment = EngineHost(plans, threads: plan.threads, seed: UInt64.random(in: 0 ... .max))
-    return try await deployment.serve {
-      try await run(through: deployment, route, recorder: recorder, trickle: trickle)
+    let engine = RunningEngine(threads: plan.threads, journal: nil)
+    let apps = plans.map { engine.makeApp($0) }
+    let point: Result<BenchPoint, any Error> = await withDiscardingTaskGroup { tasks in
+      for app in apps { tasks.addTask { await app.run() } }
+      let point = await result { try await run(through: apps, route, recorder: recorder, trickle: trickle) }
+      for app in apps { await app.shutDown() }
+      return point
     }
+    await engine.shutDown()
+    return try point.get()
+  }
+
+  private func result<Success>(_ body: () async throws -> Success) async -> Result<Success, any Error> {
+    do { return .success(try await body()) } catch { return .failure(error) }
   }
 
   /// The number of apps, with the trickle app as the last one.
   private var appCount: Int { settings.apps + (plan.trickle == nil ? 0 : 1) }
 
-  private static func id(_ app: Int) -> String { "bench-\(app)" }
-
   private func plan(ofApp app: Int, _ route: BenchGateway.Route, recorder: BenchRecorder) -> AppPlan {
-    var configuration = AppRules(id: Self.id(app))
+    var configuration = AppRules(id: "bench-\(app)")
     configuration.transport = route.transport(settings, app: app)
     configuration.command = plan.command
     configuration.connections = settings.connections...settings.connections
@@ -61,18 +69,17 @@ struct BenchRun: Sendable {
   }
 
   private func run(
-    through deployment: EngineHost, _ route: BenchGateway.Route, recorder: BenchRecorder, trickle: BenchRecorder
+    through apps: [App], _ route: BenchGateway.Route, recorder: BenchRecorder, trickle: BenchRecorder
   ) async throws -> BenchPoint {
     let tokens = BenchAudience.tokens(seed: 1)
     let start = MonotonicClock.now
     let parts = try (0..<appCount).map { app in
-      guard let engine = deployment.apps[Self.id(app)] else { throw CarillonError(.inconsistency, "an app is missing") }
       let loop =
         app < settings.apps
         ? settings.rate.map { OpenLoop(start: start, perSecond: $0, app: app, of: settings.apps) }
         : plan.trickle.map { OpenLoop(start: start, perSecond: $0) }
       let audience = BenchAudience(tokens: tokens, loop: loop, limit: share(ofApp: app))
-      return Part(audience: audience, run: try CampaignRun(try route.campaign(settings, app: app), through: engine))
+      return Part(audience: audience, run: try CampaignRun(try route.campaign(settings, app: app), through: apps[app]))
     }
     let chunkEntries = min(AudienceChunk.defaultEntryLimit, max(64, 65_536 / settings.apps))
     let unfinished = Unfinished(parts.count)
@@ -87,7 +94,7 @@ struct BenchRun: Sendable {
       do {
         return try await measure(
           RunningLoad(
-            deployment: deployment, recorder: recorder, trickle: trickle, parts: parts, start: start,
+            apps: apps, recorder: recorder, trickle: trickle, parts: parts, start: start,
             unfinished: unfinished))
       } catch {
         for part in parts { part.run.cancel() }
@@ -111,7 +118,7 @@ struct BenchRun: Sendable {
   }
 
   private struct RunningLoad: Sendable {
-    let deployment: EngineHost
+    let apps: [App]
     let recorder: BenchRecorder
     let trickle: BenchRecorder
     let parts: [Part]
@@ -119,7 +126,7 @@ struct BenchRun: Sendable {
     let unfinished: Unfinished
 
     /// Why an app has stopped; nil: none has.
-    var failure: String? { deployment.apps.values.lazy.compactMap(\.failure).first }
+    var failure: String? { apps.lazy.compactMap(\.failure).first }
     var account: Account { parts.map(\.run.ledger.account).reduce(Account(), +) }
     func stop(at time: UInt64) { for part in parts { part.audience.stop(at: time) } }
   }

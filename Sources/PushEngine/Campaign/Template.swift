@@ -11,7 +11,7 @@ package struct PayloadTemplate: Sendable {
     case column(String)
   }
 
-  let source: [UInt8]
+  package let source: [UInt8]
   let segments: [Segment]
 
   /// The columns that the placeholders name, without repetitions, in order of appearance. Empty:
@@ -109,7 +109,7 @@ package enum PayloadTemplateError: Error, Hashable, Sendable, CustomStringConver
 }
 
 private struct TemplateParser {
-  let source: [UInt8]
+  package let source: [UInt8]
   var segments: [PayloadTemplate.Segment] = []
   private var position = 0
   private var textStart = 0

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Hummingbird
 internal import PushStore
+internal import PushWire
 
 /// What the bridge has done for an app's clients.
 struct BridgeRoutes: Sendable {

@@ -1,6 +1,8 @@
 internal import Carillon
 internal import PushEngine
+internal import PushSend
 internal import PushStore
+internal import PushWire
 
 /// The progress of a campaign: its record, its account so far and its parts. Made without its plan.
 struct CampaignReport: Sendable {

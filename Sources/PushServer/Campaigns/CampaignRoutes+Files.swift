@@ -4,6 +4,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 internal import PushStore
+internal import PushWire
 
 extension CampaignRoutes {
   private static let firstLineHeader = HTTPField.Name("Carillon-First-Line")

@@ -2,6 +2,7 @@ internal import Carillon
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
+internal import PushSend
 internal import PushStore
 
 /// Campaigns: made, changed, started, watched.

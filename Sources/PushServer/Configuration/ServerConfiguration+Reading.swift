@@ -128,7 +128,7 @@ extension Listen {
   }
 
   /// A name other than `localhost` is none, also one that begins as an address.
-  var isLoopback: Bool {
+  package var isLoopback: Bool {
     let numbers = host.split(separator: ".", omittingEmptySubsequences: false)
     return host == "localhost" || host == "::1"
       || numbers.count == 4 && numbers[0] == "127" && numbers.allSatisfy { UInt8($0) != nil }

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import NIOCore
 internal import NIOPosix
+internal import PushWire
 
 /// What is asked by supervisors and monitors, on a listener of its own and a thread of its own.
 /// Nothing here may take long on that thread.

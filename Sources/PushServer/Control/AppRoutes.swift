@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import PushEngine
 internal import PushStore
+internal import PushWire
 
 /// The apps and their state.
 struct AppRoutes: Sendable {

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import PushStore
 internal import PushTransport
+internal import PushWire
 
 /// Devices that no longer have an app.
 struct FeedbackRoutes: Sendable {

@@ -1,16 +1,16 @@
 internal import Foundation
-internal import PushStore
+package import PushStore
 
 /// Instants as RFC 3339 has them.
-enum InstantText {
+package enum InstantText {
   /// The instant in UTC.
-  static func text(_ instant: StoreInstant) -> String {
+  package static func text(_ instant: StoreInstant) -> String {
     Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000).formatted(
       Date.ISO8601FormatStyle(includingFractionalSeconds: true))
   }
 
   /// Nil unless it is a date and a time with an offset.
-  static func instant(_ text: String) -> StoreInstant? {
+  package static func instant(_ text: String) -> StoreInstant? {
     let pattern =
       #/
       (\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?([Zz]|[+\-](?:[01]\d|2[0-3]):[0-5]\d)

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import HTTPTypes
+internal import PushWire
 internal import Synchronization
 
 /// Whether the service takes anything in.

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Hummingbird
 internal import PushStore
+internal import PushWire
 
 /// Single notifications and batches, and what became of them.
 struct NotificationRoutes: Sendable {

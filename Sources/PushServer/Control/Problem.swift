@@ -3,6 +3,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 internal import PushStore
+internal import PushWire
 
 /// Why a request was not served, as RFC 9457 has it.
 struct Problem: Error, Sendable {

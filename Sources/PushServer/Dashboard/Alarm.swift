@@ -1,6 +1,7 @@
 internal import Carillon
 internal import PushEngine
 internal import PushTransport
+internal import PushWire
 
 /// Something that a person should look at.
 struct Alarm: Hashable, Sendable {
@@ -69,7 +70,7 @@ struct AlarmRules: Sendable {
       alarms.append(
         Alarm(
           name: .diskAlmostFull, severity: .warning, app: nil,
-          text: "The disk of the \(disk.of) has \(ByteText.text(disk.byteCount)) left.",
+          text: "The disk of the \(disk.of) has \(NumberText.bytes(disk.byteCount)) left.",
           action: "Make room: a full disk ends the intake of every app."))
     }
     for (app, status) in statuses { alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now) }
@@ -98,22 +99,22 @@ struct AlarmRules: Sendable {
         .appSuspended, .critical, "It is suspended\(reason)",
         waiting + "Replace the credential and reload, or mend the cause and resume the app.")
     case .paused:
-      let since = pausedAt.map { " \(AgeText.text(.seconds(max(0, now - $0)))) ago" } ?? ""
+      let since = pausedAt.map { " \(NumberText.age(.seconds(max(0, now - $0)))) ago" } ?? ""
       add(.appPaused, .warning, "It was paused by hand\(since).", waiting + "Resume it when it may send again.")
     case .running:
       if let obstacle = status.obstacle, !obstacle.isOwnLimit, obstacle.lasting >= obstacleAge {
         add(
           .nothingGetsThrough, .critical,
-          "Nothing has got through for \(AgeText.text(obstacle.lasting)): \(obstacle.cause.asSentence)",
+          "Nothing has got through for \(NumberText.age(obstacle.lasting)): \(obstacle.cause.asSentence)",
           waiting + "See whether the gateway can be reached from this machine.")
       } else if status.queue.oldestAge >= oldestAge {
         add(
-          .queueOld, .warning, "Its oldest notification has waited for \(AgeText.text(status.queue.oldestAge)).",
+          .queueOld, .warning, "Its oldest notification has waited for \(NumberText.age(status.queue.oldestAge)).",
           "See its connections, its rate limit, and whether a campaign fills its queue.")
       } else if status.campaignStall >= oldestAge {
         add(
           .campaignStuck, .warning,
-          "A campaign has stood still for \(AgeText.text(status.campaignStall)).",
+          "A campaign has stood still for \(NumberText.age(status.campaignStall)).",
           "See its connections, and whether its gateway answers.")
       }
     }
@@ -124,7 +125,7 @@ struct AlarmRules: Sendable {
       } else if left < expiryWarning {
         add(
           .credentialExpiresSoon, left < expiryCritical ? .critical : .warning,
-          "Its certificate expires in \(AgeText.text(left)).", "Request a new one, replace the file, and reload.")
+          "Its certificate expires in \(NumberText.age(left)).", "Request a new one, replace the file, and reload.")
       }
     }
     return alarms
@@ -136,35 +137,11 @@ struct AlarmRules: Sendable {
     let count = status.pendingCount
     guard count > 0 else { return "" }
     let notifications = count == 1 ? "1 notification waits" : "\(NumberText.grouped(count)) notifications wait"
-    return "\(notifications), the oldest for \(AgeText.text(status.oldestAge)). "
+    return "\(notifications), the oldest for \(NumberText.age(status.oldestAge)). "
   }
 }
 
 extension AppStatusSnapshot {
   /// Notifications without an outcome, wherever they are.
   var pendingCount: Int { queue.notifications + windowNotifications }
-}
-
-/// Durations as people say them.
-enum AgeText {
-  static func text(_ duration: Duration) -> String {
-    let seconds = duration.components.seconds
-    switch seconds {
-    case ..<120: return "\(max(0, seconds)) s"
-    case ..<7200: return "\(seconds / 60) min"
-    case ..<172_800: return "\(seconds / 3600) h"
-    default: return "\(seconds / 86_400) days"
-    }
-  }
-}
-
-enum ByteText {
-  static func text(_ count: Int) -> String {
-    switch count {
-    case ..<(10 << 10): return "\(NumberText.grouped(count)) B"
-    case ..<(10 << 20): return "\(NumberText.grouped(count >> 10)) KiB"
-    case ..<(10 << 30): return "\(NumberText.grouped(count >> 20)) MiB"
-    default: return "\(NumberText.grouped(count >> 30)) GiB"
-    }
-  }
 }

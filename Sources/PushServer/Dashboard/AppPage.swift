@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import PushEngine
 internal import PushStore
+internal import PushWire
 
 extension Dashboard {
   /// - Parameter sent: the identifier of a test notification; nil: none was sent.
@@ -62,10 +63,10 @@ extension Dashboard {
       <dt>Connections</dt><dd>\(status.connections.open) open, \(status.connections.opening) opening,
       \(status.connections.closed) closed</dd>
       \(status.obstacle.map(obstacle) ?? HTML.empty)
-      <dt>Rate</dt><dd>\(RateText.text(statistics.rate(app.id))) over the last minute</dd>
+      <dt>Rate</dt><dd>\(NumberText.rate(statistics.rate(app.id))) over the last minute</dd>
       <dt>Pending</dt><dd>\(NumberText.grouped(status.pendingCount)) without an outcome</dd>
-      <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(ByteText.text(queue.byteCount))</dd>
-      <dt>Oldest</dt><dd>\(AgeText.text(status.oldestAge))</dd>
+      <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(NumberText.bytes(queue.byteCount))</dd>
+      <dt>Oldest</dt><dd>\(NumberText.age(status.oldestAge))</dd>
       <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
       </dl>
       </section>
@@ -73,7 +74,7 @@ extension Dashboard {
   }
 
   private func obstacle(_ obstacle: Obstacle) -> HTML {
-    "<dt>Waits</dt><dd>for \(AgeText.text(obstacle.lasting)): \(obstacle.cause)</dd>"
+    "<dt>Waits</dt><dd>for \(NumberText.age(obstacle.lasting)): \(obstacle.cause)</dd>"
   }
 
   private func account(_ app: PushApp) -> HTML {

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Hummingbird
 internal import PushStore
+internal import PushWire
 
 /// The list of campaigns.
 extension Dashboard {
@@ -99,7 +100,8 @@ extension Dashboard {
     let now = StoreInstant.now
     let left = report.secondsLeft.map { seconds -> HTML in
       let end = StoreInstant(milliseconds: now.milliseconds + Int64(seconds * 1000))
-      return ", <span data-left>\(AgeText.text(.seconds(Int64(seconds.rounded(.up))))) left</span> (\(clock(end, now)))"
+      return
+        ", <span data-left>\(NumberText.age(.seconds(Int64(seconds.rounded(.up))))) left</span> (\(clock(end, now)))"
     }
     return """
       <progress max="100" value="\(Int(share * 100))" aria-label="Progress"></progress>

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import PushEngine
 internal import PushStore
+internal import PushWire
 
 /// Alarms, then running campaigns, then every app.
 extension Dashboard {
@@ -60,7 +61,7 @@ extension Dashboard {
     let states = StateBadge.words.compactMap { word in counts[word].map { "\($0) \(word)" } }
     let rate = apps.reduce(0) { $0 + statistics.rate($1.id) }
     var parts = ["\(apps.count) app\(apps.count == 1 ? "" : "s"): \(states.joined(separator: ", "))"]
-    parts.append("\(RateText.text(rate)) over the last minute")
+    parts.append("\(NumberText.rate(rate)) over the last minute")
     if let bridge {
       // Whose clients they were is not known, so they are shown to those who see every app.
       let refused = viewer.caller.seesAllApps ? bridge.refusedCount : 0
@@ -99,11 +100,11 @@ extension Dashboard {
       <tr>
       <th scope="row"><a href="/apps/\(app.id.asPathSegment)">\(app.id)</a></th>
       <td data-label="State">\(StateBadge.html(status))</td>
-      <td data-label="Rate" class="number">\(RateText.text(statistics.rate(app.id)))</td>
+      <td data-label="Rate" class="number">\(NumberText.rate(statistics.rate(app.id)))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.settled - account.accepted))</td>
       <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>
-      <td data-label="Oldest" class="number">\(AgeText.text(status.oldestAge))</td>
+      <td data-label="Oldest" class="number">\(NumberText.age(status.oldestAge))</td>
       <td data-label="Connections" class="number">\(status.connections.open)</td>
       <td data-label="Credential" class="time">\(CredentialText.text(status))</td>
       </tr>
@@ -147,13 +148,6 @@ enum StateBadge {
   static func html(_ status: AppStatusSnapshot) -> HTML {
     let word = word(status)
     return "<span class=\"badge \(word == "held back" ? "waiting" : word)\">\(word)</span>"
-  }
-}
-
-enum RateText {
-  static func text(_ perSecond: Double) -> String {
-    if perSecond >= 10 || perSecond == 0 { return "\(NumberText.grouped(Int(perSecond.rounded())))/s" }
-    return "\(Double(Int(perSecond * 10)) / 10)/s"
   }
 }
 

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Hummingbird
 internal import PushStore
+internal import PushWire
 
 /// A notification to one device, to see that everything works.
 extension Dashboard {

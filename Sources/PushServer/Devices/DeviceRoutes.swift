@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import PushStore
 internal import PushTransport
+internal import PushWire
 
 /// The devices of an app.
 struct DeviceRoutes: Sendable {

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import PushStore
 internal import PushTransport
+internal import PushWire
 internal import Synchronization
 
 extension Daemon {

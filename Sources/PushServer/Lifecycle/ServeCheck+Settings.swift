@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 internal import PushTransport
+internal import PushWire
 
 /// What settings mean that need no look at anything else.
 extension ServeCheck {

@@ -24,7 +24,10 @@ package struct ServeCheck: Sendable {
   /// Why the service would not start.
   package internal(set) var problems: [Finding] = []
 
-  package static func run(_ configuration: ServerConfiguration, file: String) async -> ServeCheck {
+  /// - Parameter answers: whether a service answers at the address of its admin listener.
+  package static func run(
+    _ configuration: ServerConfiguration, file: String, answers: (Listen) async -> Bool
+  ) async -> ServeCheck {
     var check = ServeCheck()
     let now = Int64(Date().timeIntervalSince1970)
     for tenant in configuration.tenants { check.add(tenant, now) }
@@ -35,7 +38,7 @@ package struct ServeCheck: Sendable {
     check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
     check.addLimits(configuration)
     await check.addRoom(configuration.folders(besides: file).map(DiskState.nearest))
-    await check.addPorts(configuration)
+    await check.addPorts(configuration, answers)
     return check
   }
 
@@ -168,11 +171,11 @@ package struct ServeCheck: Sendable {
     }
   }
 
-  private mutating func addPorts(_ configuration: ServerConfiguration) async {
+  private mutating func addPorts(_ configuration: ServerConfiguration, _ answers: (Listen) async -> Bool) async {
     // Only one that holds this journal is the one that this would replace.
     let isLocked = DiskState.isLocked(journal: configuration.journal.directory ?? ".")
     var isRunning = false
-    if isLocked { isRunning = await Self.answers(configuration.admin.listen) }
+    if isLocked { isRunning = await answers(configuration.admin.listen) }
     if isLocked, !isRunning {
       problems.append(Finding(subject: "journal", text: "it is in use by another process; end that one first"))
     }
@@ -184,12 +187,6 @@ package struct ServeCheck: Sendable {
         problems.append(Finding(subject: subject, text: "cannot listen on \(listen): \(failure.reason)"))
       }
     }
-  }
-
-  /// Whether a service answers there.
-  private static func answers(_ admin: Listen) async -> Bool {
-    let address = ServiceAddress(host: admin.host, port: admin.port)
-    return (try? await APIClient(address, key: nil).send(.get("/healthz"))) != nil
   }
 
   // MARK: Text

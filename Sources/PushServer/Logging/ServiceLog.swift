@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 package import Logging
+internal import PushWire
 internal import Synchronization
 
 /// The log of a service: a line of text or a JSON object for each event. Tokens and payloads are in
@@ -60,7 +61,7 @@ package final class ServiceLog: Sendable {
     case .text:
       let pairs = sorted.map { key, value in
         value.contains { $0 == " " || $0 == "\"" || $0 == "=" } || value.isEmpty
-          ? "\(key)=\(JSONWriter.quoted(value))" : "\(key)=\(value)"
+          ? "\(key)=\(JSONText.quoted(value))" : "\(key)=\(value)"
       }
       return (["\(time) \(level) \(message)"] + pairs).joined(separator: " ")
     case .json:

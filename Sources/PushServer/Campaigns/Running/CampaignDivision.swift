@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 internal import PushEngine
+internal import PushSend
 internal import PushStore
 internal import PushWire
 

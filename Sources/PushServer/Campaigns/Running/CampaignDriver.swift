@@ -2,6 +2,7 @@ internal import Carillon
 internal import HTTPTypes
 internal import Logging
 internal import PushEngine
+internal import PushSend
 internal import PushStore
 internal import PushWire
 

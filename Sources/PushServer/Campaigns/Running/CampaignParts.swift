@@ -1,5 +1,6 @@
 internal import Carillon
 internal import PushEngine
+internal import PushSend
 internal import PushStore
 
 /// What a part of a campaign is made of, for the library.
@@ -17,8 +18,7 @@ struct CampaignParts: Sendable {
       case .devices: devices(part, of: record, plan)
       }
     var served = ServedCampaign(
-      name: record.id.name(part: part.number), notification: plan.notification, audience: audience,
-      list: spool.list(record.id, part: part.number))
+      name: record.id.name(part: part.number), notification: plan.notification, audience: audience)
     served.variants = plan.variants
     served.pace = plan.rateLimit.map { live.pace(perSecond: Double($0)) }
     return served
@@ -102,7 +102,11 @@ struct CampaignParts: Sendable {
   func events(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedEvents {
     let (id, number, name) = (record.id, part.number, record.id.name(part: part.number))
     return ServedEvents(
-      opened: { [recorder] in recorder.opened($0, of: name) },
+      list: { [recorder, path = spool.list(id, part: number)] settled throws(CarillonError) in
+        let list = try ServedList(path: path, settled: settled)
+        recorder.opened(list, of: name)
+        return list.listener
+      },
       begun: { [store] in try await store.begin(part: number, of: id, at: .now) },
       gone: { [outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
       ended: { [recorder] account in

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import PushEngine
+internal import PushSend
 internal import PushStore
 
 /// Rows of an upload whose file has lost them, or cannot be read to its end. Of them, only the

@@ -1,0 +1,120 @@
+internal import Glibc
+internal import HTTPTypes
+
+/// A request to a running service.
+struct APIRequest: Sendable {
+  enum Method: String, Sendable {
+    case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE"
+  }
+
+  enum Body: Sendable {
+    case none
+    case bytes([UInt8])
+    /// A file, read in blocks. `-` is standard input.
+    case file(String)
+  }
+
+  var method: Method
+  /// Such as `/v1/apps/news`. Whatever comes from outside must be written by ``segment(_:)``.
+  var path: String
+  var query: [(name: String, value: String)] = []
+  var headers: [(name: String, value: String)] = []
+  var body = Body.none
+  /// Called with the bytes of a file that were sent so far.
+  var sent: (@Sendable (Int) -> Void)?
+
+  init(_ method: Method, _ path: String) {
+    self.method = method
+    self.path = path
+  }
+
+  static func get(_ path: String, query: [(name: String, value: String)] = []) -> APIRequest {
+    var request = APIRequest(.get, path)
+    request.query = query
+    return request
+  }
+
+  /// - Parameter json: the body; nil: none.
+  static func post(_ path: String, json: String? = nil) -> APIRequest {
+    APIRequest(.post, path).with(json: json)
+  }
+
+  static func patch(_ path: String, json: String) -> APIRequest {
+    APIRequest(.patch, path).with(json: json)
+  }
+
+  /// - Parameters:
+  ///   - file: its path. `-` is standard input.
+  ///   - type: such as `text/csv`.
+  ///   - sent: called with the bytes that were sent so far.
+  static func upload(
+    _ path: String, file: String, type: String, sent: (@Sendable (Int) -> Void)? = nil
+  ) -> APIRequest {
+    var request = APIRequest(.post, path)
+    request.sent = sent
+    request.headers.append(("content-type", type))
+    request.body = .file(file)
+    return request
+  }
+
+  private func with(json: String?) -> APIRequest {
+    guard let json else { return self }
+    var request = self
+    request.headers.append(("content-type", "application/json"))
+    request.body = .bytes(Array(json.utf8))
+    return request
+  }
+
+  /// A text as a part of a path, such as a token or a name.
+  static func segment(_ text: String) -> String {
+    var result = ""
+    for byte in text.utf8 {
+      let isPlain =
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"):
+          true
+        default: "-._~".utf8.contains(byte)
+        }
+      let digits = String(byte, radix: 16, uppercase: true)
+      result += isPlain ? String(UnicodeScalar(byte)) : "%" + (digits.count == 1 ? "0" : "") + digits
+    }
+    return result
+  }
+
+  var target: String {
+    query.isEmpty
+      ? path
+      : path + "?" + query.map { "\(Self.segment($0.name))=\(Self.segment($0.value))" }.joined(separator: "&")
+  }
+}
+
+/// What a service answered.
+struct ServiceReply: Sendable {
+  var status: Int
+  /// Names in lower case.
+  var headers: [String: String]
+  var body: [UInt8]
+}
+
+/// Why a request to a running service was not served.
+struct ServiceFailure: Error, Hashable, Sendable, CustomStringConvertible {
+  /// Of the answer; nil: there was none.
+  var status: Int?
+  /// What is wrong and what helps.
+  var sentence: String
+  /// The one field of the request's body that is wrong, as RFC 6901 has it, and why.
+  var field: Field?
+
+  struct Field: Hashable, Sendable {
+    let pointer: String
+    let detail: String
+  }
+
+  init(status: Int? = nil, _ sentence: String) {
+    self.status = status
+    self.sentence = sentence
+  }
+
+  var description: String { sentence }
+}

@@ -1,0 +1,212 @@
+internal import Carillon
+internal import Foundation
+package import PushEngine
+internal import PushWire
+internal import Synchronization
+
+/// What the rows of an ``OutcomesFile`` say.
+package struct OutcomesColumns: Hashable, Sendable {
+  /// `app` and `tokens`, for a campaign file, as lines alone would not say of which file.
+  package var namesSource = false
+  /// `gone-since`, where HTTP/2 is spoken: of a device that no longer has the app, when the service
+  /// last found that, in seconds since 1970.
+  package var namesTime = false
+
+  package init(namesSource: Bool = false, namesTime: Bool = false) {
+    self.namesSource = namesSource
+    self.namesTime = namesTime
+  }
+
+  package var names: [String] {
+    ["line", "token", "outcome", "reason"] + (namesTime ? ["gone-since"] : []) + (namesSource ? ["app", "tokens"] : [])
+  }
+}
+
+/// The CSV file of everything that was not accepted.
+package final class OutcomesFile: Sendable {
+  private struct State {
+    var pending: [UInt8] = []
+    var problem: String?
+    /// Rows were written since the last sync.
+    var isDirty = false
+    var failureHandler: (@Sendable (String) -> Void)?
+  }
+
+  /// 256 KiB wait in memory at most.
+  private static let bufferByteCount = 256 * 1024
+
+  private let path: String
+  private let descriptor: Int32
+  private let columns: OutcomesColumns
+  private let state = Mutex(State())
+
+  /// Creates the file, or empties it.
+  package init(path: String, columns: OutcomesColumns) throws {
+    do throws(OutputFile.Problem) {
+      descriptor = try OutputFile.open(path, flags: O_TRUNC)
+    } catch {
+      throw Self.failure(path, error.text)
+    }
+    self.path = path
+    self.columns = columns
+    append(Self.header(columns))
+    // A process that is killed before the first row leaves a list without rows, not an empty file.
+    _ = finish()
+  }
+
+  /// Continues an existing file, of whose rows only some are still right.
+  ///
+  /// It is replaced as a whole: a process that is killed here leaves either the old file or the new
+  /// one.
+  ///
+  /// - Parameter rows: what it holds from the beginning, each with its line end: from
+  ///   ``OutcomesHistory``.
+  package init(replacing path: String, columns: OutcomesColumns, rows: [String]) throws {
+    var status = stat()
+    let target: String
+    let replacement: String?
+    do throws(OutputFile.Problem) {
+      target = try OutputFile.resolve(path)
+      if unsafe lstat(target, &status) == 0, status.st_mode & S_IFMT == S_IFREG {
+        let made = try OutputFile.makeReplacement(of: target)
+        (descriptor, replacement) = (made.descriptor, made.path)
+      } else {
+        (descriptor, replacement) = (try OutputFile.open(target, flags: O_TRUNC), nil)
+      }
+    } catch {
+      throw Self.failure(path, error.text)
+    }
+    self.path = path
+    self.columns = columns
+    func check(_ problem: String?) throws {
+      guard let problem else { return }
+      if let replacement { unsafe unlink(replacement) }
+      throw Self.failure(path, problem)
+    }
+    func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
+    try check(OutputFile.write(Array((Self.header(columns) + rows.joined()).utf8), to: descriptor))
+    guard let replacement else { return }
+    // Keeps the file's permissions.
+    try check(fchmod(descriptor, status.st_mode & 0o777))
+    try check(fsync(descriptor))
+    try check(unsafe rename(replacement, target))
+    OutputFile.syncDirectory(of: target)
+  }
+
+  private static func failure(_ path: String, _ problem: String) -> CarillonError {
+    CarillonError(.list, failureSentence(path, problem))
+  }
+
+  /// How sentences about the file begin.
+  private static func title(_ path: String) -> String { "the list of outcomes \(path)" }
+
+  private static func failureSentence(_ path: String, _ problem: String) -> String {
+    "\(title(path)) cannot be written: \(problem)"
+  }
+
+  /// The sentence for ``onFailure(_:)``; nil if nothing has failed.
+  var failure: String? { state.withLock { $0.problem }.map { Self.failureSentence(path, $0) } }
+
+  private static func header(_ columns: OutcomesColumns) -> String { columns.names.joined(separator: ",") + "\n" }
+
+  deinit { close(descriptor) }
+
+  /// The listener for one campaign.
+  ///
+  /// - Parameter channel: takes the place of tokens, which a broadcast does not have.
+  package func listener(app: String, tokens: String, channel: String? = nil) -> any OutcomeListener {
+    Listener(
+      file: self, channel: channel, namesTime: columns.namesTime,
+      suffix: columns.namesSource ? ",\(Self.field(app)),\(Self.field(tokens))" : "")
+  }
+
+  /// Calls `handler` once with a sentence when the file can no longer be written, from any thread.
+  func onFailure(_ handler: @escaping @Sendable (String) -> Void) { state.withLock { $0.failureHandler = handler } }
+
+  /// Writes what waits. Returns one sentence if the file is not complete.
+  package func finish() -> String? {
+    change { flush(&$0) }
+    return state.withLock { $0.problem }.map { "\(Self.title(path)) is not complete: \($0)" }
+  }
+
+  /// Makes durable what was written since the last call.
+  package func sync() throws(UnsyncedList) {
+    guard state.withLock({ exchange(&$0.isDirty, with: false) }) else { return }
+    let code = OutputFile.sync(descriptor)
+    guard code != 0 else { return }
+    let reason = unsafe String(cString: strerror(code))
+    change { $0.problem = $0.problem ?? reason }
+    throw UnsyncedList(path: path, code: code)
+  }
+
+  fileprivate func append(_ row: String) {
+    change { state in
+      state.pending.append(contentsOf: row.utf8)
+      if state.pending.count >= Self.bufferByteCount { flush(&state) }
+    }
+  }
+
+  /// Reports a failure outside the lock.
+  private func change(_ body: (inout State) -> Void) {
+    let (problem, handler): (String?, (@Sendable (String) -> Void)?) = state.withLock { state in
+      body(&state)
+      guard let problem = state.problem else { return (nil, nil) }
+      return (problem, exchange(&state.failureHandler, with: nil))
+    }
+    if let problem, let handler { handler(Self.failureSentence(path, problem)) }
+  }
+
+  private func flush(_ state: inout State) {
+    guard !state.pending.isEmpty else { return }
+    if state.problem == nil { state.problem = OutputFile.write(state.pending, to: descriptor) }
+    state.isDirty = true
+    state.pending.removeAll(keepingCapacity: true)
+  }
+
+  /// RFC 4180. Spreadsheets run what begins with = + - @ as a formula, and a malformed line may say
+  /// anything: such a field gets an apostrophe.
+  package static func field(_ text: String) -> String {
+    let harmless = harmless(text)
+    guard harmless.utf8.contains(where: { ",\"\r\n".utf8.contains($0) }) else { return harmless }
+    return "\"" + harmless.replacing("\"", with: "\"\"") + "\""
+  }
+
+  private static func harmless(_ text: String) -> String {
+    text.first.map { "=+-@\t\r".contains($0) } == true ? "'" + text : text
+  }
+
+  /// Whether `text` is what a field was made of, as it is read back.
+  static func isField(_ read: String, _ text: String) -> Bool { read == harmless(text) }
+
+  private struct Listener: OutcomeListener {
+    let file: OutcomesFile
+    let channel: String?
+    let namesTime: Bool
+    let suffix: String
+
+    func flush() { _ = file.finish() }
+
+    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+      let time = namesTime ? "," + (goneSince.map { String($0 / 1000) } ?? "") : ""
+      let reason = OutcomesFile.field(OutcomesFile.reason(outcome))
+      file.append(
+        "\(line),\(OutcomesFile.field(channel ?? token)),\(OutcomesFile.name(outcome)),\(reason)\(time)\(suffix)\n")
+    }
+  }
+
+  static func name(_ outcome: Outcome) -> String {
+    switch outcome {
+    case .accepted: "accepted"
+    case .rejected: "rejected"
+    case .suppressed: "suppressed"
+    case .expired: "expired"
+    case .held: "held"
+    case .cancelled: "cancelled"
+    case .unknown: "unknown"
+    }
+  }
+
+  private static func reason(_ outcome: Outcome) -> String {
+    if case .rejected(let reason) = outcome { "\(reason)" } else { "" }
+  }
+}
