@@ -14,7 +14,7 @@ struct IntakeRunTests {
 
   /// A run, and what its reader and its callers see of it.
   private final class Site {
-    let run: IntakeRun
+    let queue: IntakeRun.Queue
     let loop = SimulatedLoop(seed: 1)
     let gauge = IntakeGauge(.high)
     private let chunk = AudienceChunk(payloadCapacity: 64 << 10)
@@ -33,21 +33,25 @@ struct IntakeRunTests {
       token = try #require(bytes)
       notification = try PreparedNotification(
         PushNotification(json: content), payload: content, app: entry.configuration, kind: .token, now: 0)
-      run = IntakeRun(
-        IntakeRunID(milliseconds: 1, random: 1), entry: entry,
+      let run = IntakeRun(
+        IntakeRunID(milliseconds: 1, random: 1), app: "news",
         journal: try EngineJournal.open(directory: folder.appending(path: "journal").path).journal,
-        recorder: Forgetful(), loop: loop, gauge: gauge)
+        recorder: Forgetful())
+      queue = IntakeRun.Queue(run, IntakeRun.limits, gauge: gauge, isDurable: true, entry: entry, loop: loop)
     }
 
     /// Whether the run takes another notification in.
     func takesOne() -> Bool {
       var batch = IntakeBatch()
       batch.append(notification, token)
-      return run.enqueue(batch, batch.parts, assigned: { _ in }) { _ in } != nil
+      return queue.enqueue(batch, batch.parts) { _ in } != nil
     }
 
-    /// What the reader is given.
-    func read() -> AudienceSupply? { try? run.fill(chunk) }
+    /// What the reader is given, which puts the chunk before into a ring first.
+    func read() -> AudienceSupply? {
+      if chunk.count > 0 { queue.recorded(through: chunk[chunk.count - 1].line) }
+      return try? queue.fill(chunk)
+    }
 
     func pass(_ duration: Duration) {
       let flag = Flag()
@@ -88,7 +92,7 @@ struct IntakeRunTests {
       #expect(site.takesOne())
       #expect(site.read() == .entries)
       #expect(site.read() == .waiting)
-      site.pass(IntakeRun.ageLimit - .seconds(1))
+      site.pass(.seconds(3599))
       #expect(site.takesOne())
       #expect(site.read() == .entries)
       #expect(site.read() == .waiting)
@@ -102,7 +106,7 @@ struct IntakeRunTests {
   func order() throws {
     try withSite { site in
       #expect(site.takesOne())
-      site.pass(IntakeRun.ageLimit)
+      site.pass(.seconds(3600))
       #expect(site.takesOne(), "one waits for the reader")
       #expect(site.read() == .entries)
       #expect(site.takesOne(), "the reader has not said where it put them")

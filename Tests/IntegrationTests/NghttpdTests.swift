@@ -63,7 +63,7 @@ extension NghttpdTests {
 
 /// Counts accepted notifications, so that a test can wait for a number of them.
 private final class AcceptedCounter: OutcomeListener {
-  let hearsOfAccepted = true
+  let wantsAccepted = true
   private let counts: AsyncStream<Int>
   private let continuation: AsyncStream<Int>.Continuation
 

@@ -80,7 +80,7 @@ private final class DoubtBook: OutcomeListener {
   private let heard = Mutex<[UInt64: Int]>([:])
 
   var copies: [UInt64: Int] { heard.withLock { $0 } }
-  var hearsOfAccepted: Bool { true }
+  var wantsAccepted: Bool { true }
   func doubted(lines: [UInt64]) {
     heard.withLock { copies in for line in lines { copies[line, default: 0] += 1 } }
   }

@@ -55,10 +55,10 @@ internal import Testing
     #expect(run.ledger.account.submitted == 2)
   }
 
-  @Test("a listener without hearsOfAccepted gets no accepted notifications")
+  @Test("a listener without wantsAccepted gets no accepted notifications")
   func deafListener() {
     let (site, source, _) = Self.site(.http2)
-    let outcomes = HeardOutcomes(hearsOfAccepted: false)
+    let outcomes = HeardOutcomes(wantsAccepted: false)
     let run = site.begin(source, outcomes)
     source.add(2)
     source.finish()
@@ -105,7 +105,7 @@ internal import Testing
   private static func site(
     _ transport: Transport, confirm: LanePolicy.Confirm = .probe
   ) -> (site: WaitingSite, source: FedSource, outcomes: HeardOutcomes) {
-    (WaitingSite(transport, confirm), FedSource(), HeardOutcomes(hearsOfAccepted: true))
+    (WaitingSite(transport, confirm), FedSource(), HeardOutcomes(wantsAccepted: true))
   }
 }
 
@@ -208,10 +208,10 @@ private final class FedSource: AudienceSource {
 
 /// Records the lines that a listener gets.
 private final class HeardOutcomes: OutcomeListener {
-  let hearsOfAccepted: Bool
+  let wantsAccepted: Bool
   private let lines = Mutex<[UInt64]>([])
 
-  init(hearsOfAccepted: Bool) { self.hearsOfAccepted = hearsOfAccepted }
+  init(wantsAccepted: Bool) { self.wantsAccepted = wantsAccepted }
 
   /// The accepted lines, in order.
   var accepted: [Int] { lines.withLock { $0.map(Int.init).sorted() } }

@@ -149,8 +149,9 @@ final class AppRuntime: Sendable {
   var sends: SingleSends {
     sendsOnce.withLock { sends in
       if let sends { return sends }
-      let made = SingleSends { [weak self] run, group in
-        if let self { begin(run, group) } else { run.ended(.failure(DeploymentCore.hasEnded)) }
+      let made = SingleSends(entry: entry, engine: engine) { [weak self] queue, group in
+        guard let self else { return SingleSends.end(queue, .failure(DeploymentCore.hasEnded)) }
+        await send(queue, group)
       }
       sends = made
       return made

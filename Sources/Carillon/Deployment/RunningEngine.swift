@@ -22,21 +22,39 @@ package final class RunningEngine: Sendable {
   let jobs = Mailbox<@Sendable () async -> Void>()
   /// For what apps take in: most of them have nothing to read at a time.
   let intakeChunks = ChunkPool(payloadCapacity: 256 << 10)
-  private let group: LoopGroup
+  /// The event loops, over which the apps' lanes are spread.
+  let loops: [any Loop]
+  /// In milliseconds since 1970.
+  let wallClockMilliseconds: @Sendable () -> Int64
+  private let shutDownLoops: @Sendable () async -> Void
   private let budget = RingBudget()
   private let appCount = Atomic<Int>(0)
 
   /// - Parameters:
   ///   - threads: event loops; one per core is right.
   ///   - journal: shared by all apps; the caller closes it, after ``shutDown()``.
-  package init(threads: Int, journal: EngineJournal?) {
-    group = LoopGroup(threads: threads)
+  package convenience init(threads: Int, journal: EngineJournal?) {
+    let group = LoopGroup(threads: threads)
+    self.init(
+      loops: group.loops, journal: journal, wallClockMilliseconds: { NIOLoop.wallClockMilliseconds },
+      shutDownLoops: { await group.shutDown() })
+  }
+
+  /// - Parameters:
+  ///   - loops: at least one.
+  ///   - wallClockMilliseconds: since 1970.
+  init(
+    loops: [any Loop], journal: EngineJournal?, wallClockMilliseconds: @escaping @Sendable () -> Int64,
+    shutDownLoops: @escaping @Sendable () async -> Void
+  ) {
+    self.loops = loops
     self.journal = journal
+    self.wallClockMilliseconds = wallClockMilliseconds
+    self.shutDownLoops = shutDownLoops
   }
 
   /// The loop for timers.
-  var loop: any Loop { group.loops[0] }
-  var loops: [any Loop] { group.loops }
+  var loop: any Loop { loops[0] }
 
   /// An app whose lanes are spread over the event loops.
   ///
@@ -47,7 +65,7 @@ package final class RunningEngine: Sendable {
   ) -> App {
     let index = appCount.add(1, ordering: .relaxed).oldValue
     return App(
-      configuration: plan.configuration, dialer: plan.dialer, loops: group.loops, firstLoop: index, seed: seed,
+      configuration: plan.configuration, dialer: plan.dialer, loops: loops, firstLoop: index, seed: seed,
       budget: budget, journal: journal, tally: tally, events: events)
   }
 
@@ -56,6 +74,6 @@ package final class RunningEngine: Sendable {
     // Commit first: pending journal callbacks still need their loops. If the journal has failed,
     // all callbacks were called then.
     try? await journal?.makeDurable()
-    await group.shutDown()
+    await shutDownLoops()
   }
 }

@@ -39,7 +39,7 @@ package final class CampaignLedger: Sendable {
     self.rank = rank
     self.journalNumber = journalNumber
     self.listener = listener
-    acceptedListener = listener?.hearsOfAccepted == true ? listener : nil
+    acceptedListener = listener?.wantsAccepted == true ? listener : nil
     state.withLock { $0.account = account }
   }
 
@@ -114,7 +114,7 @@ package final class CampaignLedger: Sendable {
   }
 
   /// Whether ``reportDoubt(lines:)`` has a listener.
-  var hearsOfDoubt: Bool { acceptedListener != nil }
+  var wantsDoubt: Bool { acceptedListener != nil }
 
   /// Reports notifications that may have arrived and are sent again: each line each time.
   func reportDoubt(lines: [UInt64]) {

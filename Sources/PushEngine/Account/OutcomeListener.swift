@@ -1,7 +1,7 @@
 package import PushWire
 
 /// Gets the outcome of every notification that was not accepted. Accepted ones are only counted,
-/// unless ``hearsOfAccepted`` is true.
+/// unless ``wantsAccepted`` is true.
 ///
 /// Called from the lanes' loops and from the campaign's reader, also at the same time.
 /// Implementations must synchronise themselves and return soon.
@@ -19,13 +19,13 @@ package protocol OutcomeListener: Sendable {
 
   /// Whether ``accepted(lines:_:)`` is called. Read once for each campaign. Default false, which
   /// costs nothing per notification.
-  var hearsOfAccepted: Bool { get }
+  var wantsAccepted: Bool { get }
 
   /// - Parameter lines: The lines of notifications that were accepted together.
   func accepted(lines: [UInt64], _ confirmation: Confirmation)
 
   /// Lines of notifications that may have arrived and are sent again, so that one more copy of each
-  /// may arrive. Called before that, if ``hearsOfAccepted`` is true.
+  /// may arrive. Called before that, if ``wantsAccepted`` is true.
   func doubted(lines: [UInt64])
 
   /// What was reported so far must survive the end of the process, because the journal is about to
@@ -44,7 +44,7 @@ extension OutcomeListener {
 
   package func ended(_ account: Account) {}
 
-  package var hearsOfAccepted: Bool { false }
+  package var wantsAccepted: Bool { false }
 
   package func accepted(lines: [UInt64], _ confirmation: Confirmation) {}
 

@@ -51,6 +51,10 @@ package protocol AudienceSource: Sendable {
   /// has something.
   func attach(_ signal: ReaderSignal)
 
+  /// Everything up to a line is in rings or in the reservoir, and in the records of the journal, if
+  /// there is one. By default of no interest. Only sources with a reservoir are told.
+  func recorded(through line: UInt64)
+
   /// Not nil: what no lane has room for is written into the journal and read on, see ``Reservoir``.
   /// Nil, as by default: the reader waits until a lane has room.
   var reservoir: ReservoirGauge? { get }
@@ -63,6 +67,7 @@ package protocol AudienceSource: Sendable {
 
 extension AudienceSource {
   package func attach(_ signal: ReaderSignal) {}
+  package func recorded(through line: UInt64) {}
   package var reservoir: ReservoirGauge? { nil }
   package var perSecond: Double? { nil }
 
@@ -154,13 +159,10 @@ package struct CampaignRun: Sendable {
     let reservoir = audience.reservoir
     if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns, from: reservoir) }
     do throws(AudienceError) {
-      if let reservoir, let journal = shared.journal {
-        try await reader.submit(audience, chunks: chunks, storing: Reservoir(journal: journal, gauge: reservoir))
-      } else {
-        let chunk = chunks.take()
-        try await reader.submit(audience, chunk: chunk)
-        if settlesRest, ledger.isAbandoned { try await reader.settleRest(of: audience, chunk: chunk) }
-      }
+      if let reservoir { reader.reservoir = shared.journal.map { Reservoir(journal: $0, gauge: reservoir) } }
+      let chunk = try await reader.submit(audience, chunks: chunks)
+      if settlesRest, ledger.isAbandoned { try await reader.settleRest(of: audience, chunk: chunk) }
+      chunks.give(chunk)
       problem = nil
     } catch {
       problem = error

@@ -8,43 +8,11 @@ extension CampaignReader {
   /// that work make room within this time, and then nothing is written twice.
   private static let patience = Duration.milliseconds(100)
 
-  /// The same as ``submit(_:chunk:)``, for an audience with a reservoir.
-  ///
-  /// - Parameter chunks: with room for any payload. While the audience has nothing, none of them is
-  ///   in use here.
-  mutating func submit(
-    _ audience: some AudienceSource, chunks: ChunkPool, storing reservoir: consuming Reservoir
-  ) async throws(AudienceError) {
-    var reservoir = reservoir
-    var chunk = chunks.take()
-    defer { chunks.give(chunk) }
-    audience.attach(ledger.readerSignal)
-    perSecond = audience.perSecond
-    defer { wantsNoRoom() }
-    while !ledger.isCancelled {
-      guard !ledger.isPaused else {
-        wantsNoRoom()
-        await waitForSignal()
-        continue
-      }
-      await move(&reservoir, through: chunk)
-      switch try audience.fill(chunk) {
-      case .end where reservoir.isEmpty:
-        return audienceEnded()
-      case .end, .waiting:
-        if reservoir.isEmpty {
-          wantsNoRoom()
-          chunks.give(chunk)
-          await waitForSignal()
-          chunk = chunks.take()
-        } else {
-          await waitForRoom(until: nil)
-        }
-      case .nothingYet: await shared.rate.pause(Self.pause)
-      case .nothingFor(let duration): await shared.rate.pause(duration)
-      case .entries: await submit(chunk, storing: &reservoir)
-      }
-    }
+  var isReservoirEmpty: Bool { reservoir?.isEmpty ?? true }
+
+  /// The campaign was cancelled: the reservoir stays in the journal.
+  mutating func leaveReservoir() {
+    guard let reservoir else { return }
     let (rest, takenCount) = reservoir.rest
     leave(rest, behind: takenCount)
     for run in rest { reservoir.gauge.remove(count: run.count, byteCount: run.memoryByteCount) }
@@ -54,15 +22,19 @@ extension CampaignReader {
   // MARK: Into lanes
 
   /// Takes in a chunk: into a lane as long as one has room and nothing older waits, otherwise into
-  /// the reservoir.
-  private mutating func submit(_ chunk: AudienceChunk, storing reservoir: inout Reservoir) async {
-    rejectMalformed(chunk)
+  /// the reservoir. Returns the first entry that was not taken in.
+  mutating func submitOrStore(_ chunk: AudienceChunk, of audience: some AudienceSource) async -> Int {
     var next = firstNew(in: chunk)
     var origin: UInt64 = 0
     var deadline: Instant?
+    var recordedCount = 0
     while next < chunk.count, !ledger.isCancelled {
-      guard reservoir.isEmpty else {
-        await store(chunk, from: &next, in: &reservoir)
+      defer {
+        if next > recordedCount { audience.recorded(through: chunk[next - 1].line) }
+        recordedCount = next
+      }
+      guard isReservoirEmpty else {
+        await store(chunk, from: &next)
         continue
       }
       if let room = roomNow(for: chunk.count - next) {
@@ -70,10 +42,10 @@ extension CampaignReader {
       } else if mayWait(since: &deadline) {
         await waitForRoom(until: deadline)
       } else {
-        await store(chunk, from: &next, in: &reservoir)
+        await store(chunk, from: &next)
       }
     }
-    took(chunk, before: next)
+    return next
   }
 
   /// Whether lanes will probably make room soon.
@@ -85,12 +57,13 @@ extension CampaignReader {
   }
 
   /// Moves as much as the lanes have room for, without waiting for room.
-  private mutating func move(_ reservoir: inout Reservoir, through chunk: AudienceChunk) async {
-    while !reservoir.isEmpty, !ledger.isCancelled, let room = roomNow(for: chunk.entryLimit) {
-      reservoir.fill(chunk, limit: room.limit)
+  mutating func moveOutOfReservoir(through chunk: AudienceChunk) async {
+    while !isReservoirEmpty, !ledger.isCancelled, let room = roomNow(for: chunk.entryLimit) {
+      reservoir?.fill(chunk, limit: room.limit)
       var next = 0
       var origin = chunk.origin?.position ?? 0
-      reservoir.took(await fill(room, from: chunk, next: &next, origin: &origin))
+      let count = await fill(room, from: chunk, next: &next, origin: &origin)
+      reservoir?.took(count)
     }
   }
 
@@ -135,8 +108,10 @@ extension CampaignReader {
   // MARK: Into the reservoir
 
   /// Writes entries of a chunk into the journal.
-  private mutating func store(_ chunk: AudienceChunk, from next: inout Int, in reservoir: inout Reservoir) async {
-    guard let journal = shared.journal, let campaign = ledger.journalNumber else {
+  private mutating func store(_ chunk: AudienceChunk, from next: inout Int) async {
+    guard let journal = shared.journal, let campaign = ledger.journalNumber, let lane = reservoir?.lane,
+      let end = reservoir?.end
+    else {
       preconditionFailure("a reservoir without a journal")
     }
     let run = ChunkRun(
@@ -145,23 +120,23 @@ extension CampaignReader {
       next = chunk.count
       return
     }
-    let range = reservoir.end..<(reservoir.end + UInt64(run.blockCount))
-    let taken = JournalledRun(lane: reservoir.lane, range: range, campaign: campaign, count: run.count)
+    let range = end..<(end + UInt64(run.blockCount))
+    let taken = JournalledRun(lane: lane, range: range, campaign: campaign, count: run.count)
     guard let content = EnqueueContent(run.entries(of: chunk), shape: run.shape, run: taken),
       let stored = RecoveredRun(
-        lane: reservoir.lane, campaign: campaign, fate: .unsent, range: range, content: content,
+        lane: lane, campaign: campaign, fate: .unsent, range: range, content: content,
         runStart: range.lowerBound)
     else { preconditionFailure("a record that cannot be read") }
     guard record(run, of: chunk, taken, { journal.store($0, content) }) else { return await journal.room() }
     ledger.submitted(run.count)
-    reservoir.append(stored)
+    reservoir?.append(stored)
     next = run.end
   }
 
   // MARK: Waiting
 
   /// Waits until there may be room, or something else has happened, at most until `deadline`.
-  private mutating func waitForRoom(until deadline: Instant?) async {
+  mutating func waitForRoom(until deadline: Instant?) async {
     if !wantsRoom {
       wantsRoom = true
       shared.scheduler.wanted(ledger.rank)
@@ -177,7 +152,7 @@ extension CampaignReader {
     timer?.cancel()
   }
 
-  private mutating func wantsNoRoom() {
+  mutating func wantsNoRoom() {
     guard wantsRoom else { return }
     wantsRoom = false
     shared.scheduler.unwanted(ledger.rank)

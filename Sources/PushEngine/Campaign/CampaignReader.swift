@@ -12,6 +12,8 @@ struct CampaignReader {
   private var progress: AudienceProgress?
   /// What of the audience was not read; nil if it was read to its end.
   private(set) var unread: UnreadAudience?
+  /// What was taken in and has no lane yet; nil: this reader waits for lanes.
+  var reservoir: Reservoir?
   /// The first entry of the current chunk that was not taken in.
   private var nextIndex = 0
   /// The scheduler counts this reader among those that want room.
@@ -107,30 +109,49 @@ struct CampaignReader {
 
   // MARK: The audience
 
-  mutating func submit(_ audience: some AudienceSource, chunk: AudienceChunk) async throws(AudienceError) {
+  /// Sends to the audience until it ends, or the campaign is cancelled. With a reservoir, nothing
+  /// waits for a lane: what none has room for goes into the journal, and from there into the lanes.
+  ///
+  /// - Parameter chunks: with room for any payload. None of them is in use while the audience has
+  ///   nothing.
+  /// - Returns: the last chunk; what of it is left, if the campaign was cancelled, stands in it.
+  mutating func submit(_ audience: some AudienceSource, chunks: ChunkPool) async throws(AudienceError) -> AudienceChunk
+  {
+    var chunk = chunks.take()
     audience.attach(ledger.readerSignal)
     perSecond = audience.perSecond
+    defer { wantsNoRoom() }
     while !ledger.isCancelled {
       guard !ledger.isPaused else {
+        wantsNoRoom()
         await waitForSignal()
         continue
       }
+      await moveOutOfReservoir(through: chunk)
       switch try audience.fill(chunk) {
-      case .end:
+      case .end where isReservoirEmpty:
         unread = nil
-        return
+        return chunk
+      case .end, .waiting:
+        if isReservoirEmpty {
+          wantsNoRoom()
+          chunks.give(chunk)
+          await waitForSignal()
+          chunk = chunks.take()
+        } else {
+          await waitForRoom(until: nil)
+        }
       case .nothingYet: await shared.rate.pause(Self.pause)
       case .nothingFor(let duration): await shared.rate.pause(duration)
-      case .waiting: await waitForSignal()
       case .entries:
         rejectMalformed(chunk)
-        _ = await submit(chunk)
+        if reservoir == nil { _ = await submit(chunk) } else { nextIndex = await submitOrStore(chunk, of: audience) }
         took(chunk, before: nextIndex)
       }
     }
+    leaveReservoir()
+    return chunk
   }
-
-  mutating func audienceEnded() { unread = nil }
 
   /// The campaign was cancelled for good: what was not taken in is settled. The journal keeps its
   /// position: a process that continues, because this one crashes or ends, settles the same rest.
@@ -150,7 +171,7 @@ struct CampaignReader {
   }
 
   /// Everything of the chunk before `end` was taken in.
-  mutating func took(_ chunk: AudienceChunk, before end: Int) {
+  private mutating func took(_ chunk: AudienceChunk, before end: Int) {
     unread = UnreadAudience(chunk, from: end)
     if let number = ledger.journalNumber, let rest = progress?.recordRest(of: chunk) {
       shared.journal?.record(.position(campaign: number, rest))
@@ -167,7 +188,7 @@ struct CampaignReader {
     shared.readerContinues()
   }
 
-  mutating func rejectMalformed(_ chunk: AudienceChunk) {
+  private mutating func rejectMalformed(_ chunk: AudienceChunk) {
     progress?.began(chunk)
     guard chunk.readyCount < chunk.count else { return }
     for index in (progress?.recordedCount ?? 0)..<chunk.count {
@@ -239,7 +260,7 @@ struct CampaignReader {
     if chunk.origin == nil { ledger.submitted(run.count) }
     let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
     ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk), copies: mayHaveArrived ? run.count : 0)
-    if mayHaveArrived, ledger.hearsOfDoubt {
+    if mayHaveArrived, ledger.wantsDoubt {
       let entries = (run.first..<run.end).lazy.map { chunk[$0] }
       ledger.reportDoubt(lines: entries.filter { $0.kind == .ready }.map(\.line))
     }

@@ -172,7 +172,7 @@ private final class BridgeOutcomes: OutcomeListener {
 
   init(_ hear: @escaping @Sendable (UInt64, Outcome) -> Void) { self.hear = hear }
 
-  var hearsOfAccepted: Bool { true }
+  var wantsAccepted: Bool { true }
 
   func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
     for line in lines { hear(line, .accepted(confirmation)) }

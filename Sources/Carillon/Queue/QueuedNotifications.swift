@@ -1,8 +1,8 @@
 internal import PushEngine
 internal import PushWire
 
-/// The notifications that a run has accepted and its reader has not read, in order.
-struct IntakeQueue {
+/// The notifications that a queue has accepted and its reader has not read, in order.
+struct QueuedNotifications {
   private struct Part {
     let notification: PreparedNotification
     var count: Int
@@ -23,17 +23,18 @@ struct IntakeQueue {
 
   /// Returns the memory that they take, about.
   mutating func append(_ batch: IntakeBatch, _ added: [IntakeBatch.Part]) -> Int {
-    var byteCount = 0
-    for part in added {
-      tokens.append(contentsOf: batch.tokens[part.range])
-      if let last = parts.indices.last, last >= firstPart, parts[last].notification === part.notification {
-        parts[last].count += part.range.count
-      } else {
-        parts.append(Part(notification: part.notification, count: part.range.count))
-      }
-      byteCount += part.range.count * parts[parts.count - 1].byteCountOfOne
+    added.reduce(0) { $0 + append($1.notification, to: batch.tokens[$1.range]) }
+  }
+
+  /// Returns the memory that they take, about.
+  mutating func append(_ notification: PreparedNotification, to added: some Collection<TokenBytes>) -> Int {
+    tokens.append(contentsOf: added)
+    if let last = parts.indices.last, last >= firstPart, parts[last].notification === notification {
+      parts[last].count += added.count
+    } else {
+      parts.append(Part(notification: notification, count: added.count))
     }
-    return byteCount
+    return added.count * parts[parts.count - 1].byteCountOfOne
   }
 
   /// Moves as many into a chunk as fit, as lines that follow each other.

@@ -48,13 +48,41 @@ private final class BatchAnswers: Sendable {
   }
 }
 
+/// Gives each caller the outcome of its notification.
+final class SingleSendAnswers: QueueOwner {
+  typealias Answer = @Sendable (Result<PushOutcome, CarillonError>) -> Void
+
+  private let answers = Mutex<[UInt64: Answer]>([:])
+
+  func expect(_ line: UInt64, _ answer: @escaping Answer) { answers.withLock { $0[line] = answer } }
+
+  func recorded(through line: UInt64) {}
+  func doubted(lines: [UInt64]) {}
+
+  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
+    let outcome = PushOutcome(.accepted(confirmation))
+    for answer in answers.withLock({ known in lines.compactMap { known.removeValue(forKey: $0) } }) {
+      answer(.success(outcome))
+    }
+  }
+
+  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) -> Bool {
+    let answer = answers.withLock { $0.removeValue(forKey: line) }
+    answer?(.success(PushOutcome(outcome, goneSince: goneSince)))
+    return true
+  }
+
+  /// Callers that still wait get this answer.
+  func end(_ result: Result<PushOutcome, CarillonError>) {
+    for answer in answers.withLock({ exchange(&$0, with: [:]) }).values { answer(result) }
+  }
+}
+
 /// The single sends of one app: callers wait here for their outcomes.
-///
-/// Notifications with the same headers share a queue, which the engine sends as a campaign. A
-/// queue that is not used for a while ends.
 final class SingleSends: Sendable {
+  typealias Queue = NotificationQueue<SingleSendAnswers>
+
   private struct State {
-    var queues: [PreparedNotification.Group: SingleSendQueue] = [:]
     var pendingCount = 0
     var nextWaiter: UInt64 = 0
     var waiters: [(number: UInt64, continuation: CheckedContinuation<Bool, Never>)] = []
@@ -62,11 +90,30 @@ final class SingleSends: Sendable {
     var cancelledWaiters: Set<UInt64> = []
   }
 
-  private let state = Mutex(State())
-  private let begin: @Sendable (SingleSendQueue, PreparedNotification.Group) -> Void
+  private static let limits = Queue.Limits(idle: .seconds(1))
 
-  /// - Parameter begin: starts to send a queue. It calls ``ended(_:_:)`` in the end.
-  init(begin: @escaping @Sendable (SingleSendQueue, PreparedNotification.Group) -> Void) { self.begin = begin }
+  private let state = Mutex(State())
+  private let queues: NotificationQueues<SingleSendAnswers>
+
+  /// - Parameter send: sends a queue to its end.
+  init(
+    entry: AppEntry, engine: RunningEngine, send: @escaping @Sendable (Queue, PreparedNotification.Group) async -> Void
+  ) {
+    let gauge = IntakeGauge(.high)
+    queues = NotificationQueues { group in
+      Queue(SingleSendAnswers(), Self.limits, gauge: gauge, isDurable: false, entry: entry, loop: engine.loop)
+    } begin: { queue, group in
+      if !engine.jobs.put({ await send(queue, group) }) { Self.end(queue, .failure(DeploymentCore.hasEnded)) }
+    }
+  }
+
+  /// The campaign of a queue has ended. Callers that still wait get this answer.
+  static func end(_ queue: Queue, _ result: Result<PushOutcome, CarillonError>) {
+    queue.drop()
+    queue.owner.end(result)
+  }
+
+  func hasEnded(_ queue: Queue) { queues.hasEnded(queue) }
 
   func send(_ prepared: PreparedNotification, to token: DeviceToken) async throws(CarillonError) -> PushOutcome {
     guard await takePlace() else {
@@ -98,32 +145,12 @@ final class SingleSends: Sendable {
 
   /// Hands a notification over; the caller has a place for it.
   private func enqueue(
-    _ prepared: PreparedNotification, to token: DeviceToken, _ answer: @escaping SingleSendQueue.Answer
+    _ prepared: PreparedNotification, to token: DeviceToken, _ answer: @escaping SingleSendAnswers.Answer
   ) {
-    while true {
-      let queue = queue(for: prepared.group)
-      if queue.enqueue(prepared, to: token, answer) { return }
-      // It has ended just now.
-      ended(queue, prepared.group)
+    let line = queues.enqueue(to: prepared.group) { queue in
+      queue.enqueue(prepared, to: token.wire) { queue.owner.expect($0, answer) }
     }
-  }
-
-  private func queue(for group: PreparedNotification.Group) -> SingleSendQueue {
-    let (queue, isNew) = state.withLock { state in
-      if let queue = state.queues[group] { return (queue, false) }
-      let queue = SingleSendQueue()
-      state.queues[group] = queue
-      return (queue, true)
-    }
-    if isNew { begin(queue, group) }
-    return queue
-  }
-
-  /// The queue takes nothing more.
-  func ended(_ queue: SingleSendQueue, _ group: PreparedNotification.Group) {
-    state.withLock { state in
-      if state.queues[group] === queue { state.queues[group] = nil }
-    }
+    if line == nil { answer(.failure(DeploymentCore.hasEnded)) }
   }
 
   // MARK: Places

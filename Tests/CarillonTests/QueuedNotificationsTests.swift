@@ -8,7 +8,7 @@ internal import Testing
 @testable internal import PushEngine
 
 @Suite("What a run has taken in and its reader has not read")
-struct IntakeQueueTests {
+struct QueuedNotificationsTests {
   private static func notification(
     _ text: String, expiration: Date? = nil, id: UUID? = nil
   ) throws -> PreparedNotification {
@@ -26,7 +26,7 @@ struct IntakeQueueTests {
     var random = SeededGenerator(seed: UInt64(seed))
     let contents = try (0..<3).map { try Self.notification("{\"aps\":{\"badge\":\($0)}}") }
     let chunk = AudienceChunk(entryLimit: Int.random(in: 1...50, using: &random), payloadCapacity: 200)
-    var queue = IntakeQueue()
+    var queue = QueuedNotifications()
     var expected: [String] = []
     var found: [String] = []
     var byteCount = 0
@@ -51,7 +51,7 @@ struct IntakeQueueTests {
   @Test("of a notification that a run shares, the chunk gets the tokens only")
   func shared() throws {
     let chunk = AudienceChunk(entryLimit: 50, payloadCapacity: 200)
-    var queue = IntakeQueue()
+    var queue = QueuedNotifications()
     var batch = IntakeBatch()
     let notification = try Self.notification(#"{"aps":{}}"#, expiration: Date(timeIntervalSince1970: 4_000_000_000))
     for byte in UInt8(0)..<3 {
@@ -103,7 +103,7 @@ struct IntakeQueueTests {
     return try #require(token)
   }
 
-  private func read(_ queue: inout IntakeQueue, _ chunk: AudienceChunk, _ found: inout [String]) -> Int {
+  private func read(_ queue: inout QueuedNotifications, _ chunk: AudienceChunk, _ found: inout [String]) -> Int {
     chunk.removeAll()
     let first = UInt64(found.count + 1)
     let (count, byteCount) = queue.move(into: chunk, from: first)
