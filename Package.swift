@@ -160,7 +160,7 @@ let package = Package(
       exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),
     .testTarget(
       name: "SimulationTests",
-      dependencies: ["PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"],
+      dependencies: ["Carillon", "PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"],
       swiftSettings: settings),
     .testTarget(
       name: "IntegrationTests",
@@ -204,7 +204,7 @@ case "store":
   // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
   keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreSQLite", "PushStoreTests"]))
 case "engine":
-  keepOnly(engineParts.union(["PushEngine", "PushGateway"]).union(engineTests))
+  keepOnly(engineParts.union(["PushEngine", "PushGateway", "Carillon"]).union(engineTests))
   // To optimise them takes longer than they do. The simulation computes for minutes.
   for target in package.targets where engineTests.contains(target.name) && target.name != "SimulationTests" {
     target.swiftSettings?.append(.unsafeFlags(["-Onone"]))

@@ -6,6 +6,7 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
+@testable internal import Carillon
 @testable internal import PushEngine
 
 /// An app that is paused or suspended: nothing is dialled, nothing is lost, nothing is sent twice.
@@ -13,12 +14,12 @@ internal import Testing
   @Test("a paused app closes its connections and sends nothing; resumed, it goes on", arguments: [false, true])
   func pause(isHTTP2: Bool) throws {
     let site = try HeldSite(isHTTP2: isHTTP2)
-    site.add(5)
+    try site.add(5)
     #expect(site.runUntil { site.acceptedCount == 5 })
     site.app.pause()
     #expect(site.runUntil { site.app.activity.openCount == 0 })
     let dials = site.dialer.dials
-    site.add(500)
+    try site.add(500)
     #expect(site.runUntil { site.acknowledgedCount == 505 })
     site.pass(.seconds(3_000))
     #expect(site.acceptedCount == 5)
@@ -38,13 +39,13 @@ internal import Testing
   func patience(isHTTP2: Bool) throws {
     let site = try HeldSite(
       isHTTP2: isHTTP2, outage: NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(5_000)))
-    site.add(300)
+    try site.add(300)
     #expect(site.runUntil { site.app.hold.suspension != nil })
     #expect(site.app.hold.suspension?.contains("no progress") == true)
     #expect(site.app.retryIn.map { $0 > .zero && $0 <= .seconds(20) } == true)
     #expect(site.app.failure == nil)
     let dials = site.dialer.dials
-    site.add(300)
+    try site.add(300)
     #expect(site.runUntil { site.acknowledgedCount == 600 })
     // Pauses of 20, 40 … 320 s, and 20 s of trying between them.
     site.pass(.seconds(4_000))
@@ -64,7 +65,7 @@ internal import Testing
   func cancelling() throws {
     let site = try HeldSite(isHTTP2: true)
     site.app.pause()
-    site.add(400)
+    try site.add(400)
     #expect(site.runUntil { site.acknowledgedCount == 400 })
     site.cancel()
     #expect(site.runUntil { site.hasEnded })
@@ -85,11 +86,12 @@ extension HeldAppTests {
   func fullDisk() throws {
     let outage = NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(50_000))
     let site = try HeldSite(isHTTP2: true, outage: outage)
-    site.add(100)
+    try site.add(100)
     #expect(site.runUntil { site.acknowledgedCount == 100 })
     site.disk.failWrite(after: 0, .shortWrite(10, code: ENOSPC))
-    site.add(5_000)
+    try site.add(5_000)
     #expect(site.runUntil { site.problem != nil })
+    site.finish()
     #expect(site.runUntil { site.hasEnded })
     #expect(site.acknowledgedCount == 100)
     #expect(site.app.failure != nil)
@@ -121,7 +123,7 @@ private final class HeldSite: Sendable {
     let service: any SimulatedEndpoint =
       provider ?? BinaryService(gateway: SimulatedGateway(memory: frames), topic: Scenario.topic)
     engine = try SimulatedProcess(rules, disk, service, seed: 21, network: network)
-    process = IntakeProcess(engine)
+    process = try IntakeProcess(engine, isHTTP2: isHTTP2)
     process.resume()
   }
 
@@ -130,16 +132,16 @@ private final class HeldSite: Sendable {
   var dialer: SimulatedDialer { engine.dialer }
   var acceptedCount: Int { (provider?.accepted ?? frames.accepted(topic: Scenario.topic)).count }
   var acknowledgedCount: Int { process.acknowledged.count }
-  var storedCount: Int { process.source.nowStoredCount }
+  var storedCount: Int { process.nowStoredCount }
   var hasEnded: Bool { process.hasEnded }
-  var problem: JournalProblem? { process.source.problem }
-  var account: Account { process.accounts.values.reduce(Account(), +) }
+  var problem: CarillonError? { process.problem }
+  var account: Account { engine.tally.account }
 
-  func add(_ count: Int) {
-    process.source.add(Scenario.distinctTokens(count, seed: UInt64(process.source.addedCount + 1)))
+  func add(_ count: Int) throws {
+    try process.submit(Scenario.distinctTokens(count, seed: UInt64(process.taken.count + 1)))
   }
 
-  func finish() { process.source.finish() }
+  func finish() { process.finish() }
 
   func cancel() { process.cancel() }
 
@@ -153,5 +155,8 @@ private final class HeldSite: Sendable {
     _ = runUntil { loop.now >= end }
   }
 
-  func close() { #expect(engine.close() == nil) }
+  func close() {
+    process.close()
+    #expect(engine.close { process.hasEnded } == nil)
+  }
 }

@@ -3,164 +3,230 @@ internal import PushWire
 internal import Support
 internal import Synchronization
 
+@testable internal import Carillon
 @testable internal import PushEngine
 
-/// A process of the simulation: one campaign for what is new, and those of earlier processes.
+/// A notification of an app's intake, by its name.
+struct IntakeKey: Hashable {
+  var run: IntakeRunID
+  var line: UInt64
+}
+
+/// What the store of a service keeps of an intake, through all processes.
+final class IntakeStore: Sendable {
+  struct Contents {
+    var outcomes: [IntakeKey: PushWire.Outcome] = [:]
+    /// How many copies of each may have arrived.
+    var copies: [IntakeKey: Int] = [:]
+    var ended: Set<IntakeRunID> = []
+    var problems: [String] = []
+  }
+
+  private let durable = Mutex(Contents())
+
+  var contents: Contents { durable.withLock { $0 } }
+  func change(_ body: (inout Contents) -> Void) { durable.withLock { body(&$0) } }
+}
+
+/// The recorder of one process: what it has heard is in the store when it was made durable, and
+/// lost with the process otherwise.
+final class IntakeBook: IntakeRecorder {
+  private struct State {
+    var outcomes: [(IntakeKey, PushWire.Outcome)] = []
+    var copies: [IntakeKey] = []
+    var ended: [IntakeRunID] = []
+    var syncCount = 0
+    var written: Set<IntakeKey> = []
+  }
+
+  private let store: IntakeStore
+  private let failsAtSync: Int?
+  private let state = Mutex(State())
+
+  /// - Parameter failsAtSync: from which sync on the store cannot be written.
+  init(_ store: IntakeStore, failsAtSync: Int?) {
+    self.store = store
+    self.failsAtSync = failsAtSync
+  }
+
+  func began(_ run: IntakeRunID, app: String) {}
+  func acknowledged(_ run: IntakeRunID, through line: UInt64) {}
+
+  func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: PushWire.Confirmation) {
+    state.withLock { state in
+      for line in lines { state.outcomes.append((IntakeKey(run: run, line: line), .accepted(confirmation))) }
+    }
+  }
+
+  func notAccepted(
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?
+  ) {
+    state.withLock { $0.outcomes.append((IntakeKey(run: run, line: line), outcome)) }
+  }
+
+  func doubted(_ run: IntakeRunID, lines: [UInt64]) {
+    state.withLock { state in for line in lines { state.copies.append(IntakeKey(run: run, line: line)) } }
+  }
+
+  func ended(_ run: IntakeRunID) { state.withLock { $0.ended.append(run) } }
+
+  func makeIntakeDurable() throws(UnsyncedList) { try write { $0.outcomes = [] } }
+
+  func makeDurable() throws(UnsyncedList) { try write { _ in } }
+
+  /// - Parameter leave: what is left for later.
+  private func write(leaving leave: (inout State) -> Void) throws(UnsyncedList) {
+    let (written, fails) = state.withLock { state in
+      state.syncCount += 1
+      var written = state
+      leave(&written)
+      if written.outcomes.count == state.outcomes.count { state.outcomes = [] }
+      (state.copies, state.ended) = ([], [])
+      return (written, failsAtSync.map { state.syncCount >= $0 } ?? false)
+    }
+    if fails { throw UnsyncedList(path: "store.db", code: 28) }
+    store.change { contents in
+      for (key, outcome) in written.outcomes {
+        // An earlier process may have been killed before the journal knew of it.
+        contents.outcomes[key] = outcome
+        if state.withLock({ !$0.written.insert(key).inserted }) { contents.problems.append("\(key) has two outcomes") }
+      }
+      for key in written.copies { contents.copies[key, default: 0] += 1 }
+      contents.ended.formUnion(written.ended)
+    }
+  }
+}
+
+/// A process of an app that takes notifications in: the real intake on a simulated loop.
 final class IntakeProcess: Sendable {
   private struct State {
-    var runs: [UInt64: CampaignRun] = [:]
-    var runningCount = 0
-    var doubts: [UInt64: DoubtBook] = [:]
+    var tokens: [IntakeKey: TokenBytes] = [:]
+    var acknowledged: Set<IntakeKey> = []
+    var storedCount = 0
+    var problem: CarillonError?
+    var ending: Gate?
   }
 
-  let source: IntakeFeed
   let loop: SimulatedLoop
-  private let app: App
+  private let intake: AppIntake
+  private let runtime: AppRuntime
+  private let engine: RunningEngine
   private let journal: EngineJournal
-  private let priority: UInt8?
   private let state = Mutex(State())
 
-  init(_ engine: SimulatedProcess, priority: UInt8? = nil) {
-    self.priority = priority
-    (app, journal, loop) = (engine.app, engine.journal, engine.loop)
-    source = IntakeFeed(engine.journal)
+  /// - Parameter configuration: of the app whose engine `process` runs.
+  init(_ process: SimulatedProcess, _ configuration: AppConfiguration, _ recorder: any IntakeRecorder) throws {
+    (loop, journal) = (process.loop, process.journal)
+    let loop = process.loop
+    engine = RunningEngine(
+      loops: [loop], journal: journal, wallClockMilliseconds: { Int64(loop.unixSeconds) * 1000 }, shutDownLoops: {})
+    let entry = AppEntry(configuration, try Self.credential.get())
+    runtime = AppRuntime(
+      entry, process.app, dialer: DialerSwitch(process.dialer), engine: engine, recorder: recorder)
+    guard let intake = runtime.intake else { throw CarillonError(.inconsistency, "an app without an intake") }
+    self.intake = intake
+    entry.runtime = runtime
+    _ = Task(executorPreference: loop) { [engine] in
+      await withDiscardingTaskGroup { tasks in
+        while let jobs = await engine.jobs.take() { for job in jobs { tasks.addTask { await job() } } }
+      }
+    }
   }
 
-  var hasEnded: Bool { state.withLock { $0.runningCount } == 0 }
-  var acknowledged: [TokenBytes] { source.acknowledged }
-  var storedCount: Int { source.storedCount }
-  var accounts: [UInt64: Account] { state.withLock { $0.runs }.mapValues(\.ledger.account) }
+  /// Of an app whose outcomes nobody asks for.
+  convenience init(_ process: SimulatedProcess, isHTTP2: Bool) throws {
+    try self.init(
+      process, Self.configuration(isHTTP2: isHTTP2), IntakeBook(IntakeStore(), failsAtSync: nil))
+  }
 
-  /// How many copies of each line may have arrived, by campaign.
-  var copies: [UInt64: [UInt64: Int]] { state.withLock { $0.doubts }.mapValues(\.copies) }
+  static func configuration(isHTTP2: Bool) -> AppConfiguration {
+    AppConfiguration(
+      id: "intake", topic: Scenario.topic, transport: isHTTP2 ? .http2() : .binary(),
+      credential: .certificate(file: "news.pem"))
+  }
 
+  /// One for all: it is never presented.
+  private static let credential = Result {
+    ResolvedCredential(
+      context: try TLSContext(client: TLSClientConfiguration(credential: nil, trust: .system)), certificate: nil,
+      tokens: nil, digest: [])
+  }
+
+  var hasEnded: Bool { state.withLock { $0.ending }?.isOpen ?? false }
+  /// The most that lay in reservoirs.
+  var storedCount: Int { state.withLock { $0.storedCount } }
+  /// The notifications that were taken in, and those of them that were acknowledged.
+  var taken: [IntakeKey: TokenBytes] { state.withLock { $0.tokens } }
+  var acknowledged: Set<IntakeKey> { state.withLock { $0.acknowledged } }
+  var queuedByteCount: Int { intake.queuedByteCount }
+  /// What lies in reservoirs now.
+  var nowStoredCount: Int { intake.gauges.reduce(0) { $0 + $1.stored.count } }
+  /// Why something was not acknowledged.
+  var problem: CarillonError? { state.withLock { $0.problem } }
+
+  /// Resumes what earlier processes have left.
   func resume() {
     for campaign in journal.campaigns where campaign.phase == .open {
-      let rest = IntakeFeed(journal)
-      rest.finish()
-      begin(rest, campaign.number)
-    }
-    begin()
-  }
-
-  /// Begins the campaign for what is new.
-  func begin() { begin(source, nil) }
-
-  /// Ends every campaign, as the end of a process in good order does.
-  func cancel() { for run in state.withLock({ Array($0.runs.values) }) { run.cancel() } }
-
-  private func begin(_ source: IntakeFeed, _ number: UInt64?) {
-    state.withLock { $0.runningCount += 1 }
-    _ = Task(executorPreference: loop) { [self] in
-      await send(source, number)
-      state.withLock { $0.runningCount -= 1 }
+      let context = CampaignContext(reading: campaign.context)
+      guard let run = context.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
+      intake.resume(campaign, as: run)
     }
   }
 
-  private func send(_ source: IntakeFeed, _ known: UInt64?) async {
-    let campaign = Campaign(
-      payload: Simulation.commonPayload, priority: priority, headers: ProviderHeaders(topic: Scenario.topic))
-    var number = known
-    if number == nil {
-      let beginning = EngineJournal.Beginning(app: "intake", campaign: campaign, context: [])
-      number = try? await journal.begin([beginning]).first
+  func submit(_ notification: PreparedNotification, to tokens: ArraySlice<TokenBytes>) {
+    var batch = IntakeBatch()
+    for token in tokens { batch.append(notification, token) }
+    let tokens = Array(tokens)
+    // The answer may come before this returns.
+    let keys = Mutex<[IntakeKey]>([])
+    let isAcknowledged = Mutex(false)
+    let acknowledge: @Sendable () -> Void = { [self] in
+      state.withLock { state in
+        state.acknowledged.formUnion(keys.withLock { $0 })
+        state.storedCount = max(state.storedCount, nowStoredCount)
+      }
     }
-    let doubts = DoubtBook()
-    guard let number,
-      let run = try? CampaignRun(campaign, through: app, journalled: number, listener: doubts)
-    else { return }
-    state.withLock { ($0.runs[number], $0.doubts[number]) = (run, doubts) }
-    source.began(number)
-    try? await run.run(source, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 8_192))
-  }
-}
-
-/// Hears how often notifications may have arrived.
-private final class DoubtBook: OutcomeListener {
-  private let heard = Mutex<[UInt64: Int]>([:])
-
-  var copies: [UInt64: Int] { heard.withLock { $0 } }
-  var wantsAccepted: Bool { true }
-  func doubted(lines: [UInt64]) {
-    heard.withLock { copies in for line in lines { copies[line, default: 0] += 1 } }
-  }
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
-}
-
-/// What clients hand over, and what was acknowledged.
-final class IntakeFeed: AudienceSource {
-  private struct State {
-    var campaign: UInt64?
-    var tokens: [TokenBytes] = []
-    var readCount = 0
-    var recordedCount = 0
-    var acknowledgedCount = 0
-    var problem: JournalProblem?
-    var storedCount = 0
-    var isFinished = false
-    var signal: ReaderSignal?
-  }
-
-  private let journal: EngineJournal
-  private let state = Mutex(State())
-  private let gauge = ReservoirGauge()
-
-  init(_ journal: EngineJournal) { self.journal = journal }
-
-  var reservoir: ReservoirGauge? { gauge }
-  var acknowledged: [TokenBytes] { state.withLock { Array($0.tokens.prefix($0.acknowledgedCount)) } }
-  /// The most that lay in the reservoir, and what does now.
-  var storedCount: Int { state.withLock { $0.storedCount } }
-  /// Why something could not be acknowledged.
-  var problem: JournalProblem? { state.withLock { $0.problem } }
-  var nowStoredCount: Int { gauge.count }
-  var addedCount: Int { state.withLock { $0.tokens.count } }
-
-  /// Its campaign, and the tokens of its lines.
-  var campaign: (number: UInt64, tokens: [TokenBytes])? {
-    state.withLock { state in state.campaign.map { ($0, state.tokens) } }
-  }
-  func began(_ campaign: UInt64) { state.withLock { $0.campaign = campaign } }
-
-  func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
-
-  func add(_ tokens: [TokenBytes]) { change { $0.tokens += tokens } }
-
-  func finish() { change { $0.isFinished = true } }
-
-  private func change(_ body: (inout State) -> Void) {
-    let signal = state.withLock { state in
-      body(&state)
-      return state.signal
-    }
-    signal?.set()
-  }
-
-  func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
-    let recorded: Int? = state.withLock { state in
-      state.storedCount = max(state.storedCount, gauge.count)
-      guard state.recordedCount < state.readCount else { return nil }
-      state.recordedCount = state.readCount
-      return state.readCount
-    }
-    if let recorded {
-      journal.whenAllIsDurable { [self] problem in
-        state.withLock { state in
-          if problem == nil { state.acknowledgedCount = recorded } else { state.problem = problem }
+    try? intake.take(batch) { places, run, first in
+      state.withLock { state in
+        state.storedCount = max(state.storedCount, nowStoredCount)
+        for (offset, place) in places.joined().enumerated() {
+          let key = IntakeKey(run: run, line: UInt64(first) + UInt64(offset))
+          state.tokens[key] = tokens[place]
+          keys.withLock { $0.append(key) }
         }
       }
+      if isAcknowledged.withLock({ $0 }) { acknowledge() }
+    } answer: { [self] problem in
+      if let problem { return state.withLock { $0.problem = problem } }
+      isAcknowledged.withLock { $0 = true }
+      acknowledge()
     }
-    chunk.removeAll()
-    return state.withLock { state in
-      while state.readCount < state.tokens.count, chunk.count < chunk.entryLimit {
-        let token = state.tokens[state.readCount]
-        let payload = state.readCount % 3 == 0 ? Array(#"{"aps":{"badge":\#(state.readCount)}}"#.utf8) : []
-        guard chunk.hasRoom(payloadByteCount: payload.count) else { break }
-        state.readCount += 1
-        chunk.append(line: UInt64(state.readCount), token: token, payload: payload)
-      }
-      if chunk.count > 0 { return .entries }
-      return state.isFinished ? .end : .waiting
-    }
+  }
+
+  func submit(_ tokens: [TokenBytes], priority: PushNotification.Priority = .immediate) throws {
+    var notification = PushNotification(alert: "Hello")
+    notification.priority = priority
+    let prepared = try PreparedNotification(
+      notification, payload: notification.json, app: runtime.entry.configuration, kind: .token, now: 1_700_000_000)
+    submit(prepared, to: tokens[...])
+  }
+
+  /// As the end of a process in good order does.
+  func cancel() {
+    finish()
+    runtime.runs.cancelAll()
+  }
+
+  /// Takes nothing more in, and ends when everything has its outcome.
+  func finish() {
+    guard state.withLock({ $0.ending == nil }) else { return }
+    let ending = intake.finish()
+    state.withLock { $0.ending = ending }
+  }
+
+  /// Ends what is left of it.
+  func close() {
+    finish()
+    engine.jobs.close()
   }
 }

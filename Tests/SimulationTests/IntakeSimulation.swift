@@ -4,9 +4,11 @@ internal import PushTransport
 internal import PushWire
 internal import Support
 
+@testable internal import Carillon
 @testable internal import PushEngine
 
-/// One random history of an app that takes notifications in. The seed determines all of it.
+/// One random history of an app that takes notifications in: the real intake, its queues, its
+/// campaigns and its journal. The seed determines all of it.
 final class IntakeSimulation: CustomStringConvertible {
   struct Plan {
     var seed: UInt64
@@ -22,6 +24,8 @@ final class IntakeSimulation: CustomStringConvertible {
     var rateLimit: Double?
     /// See ``EngineJournal/delaySettlements(by:on:)``.
     var settlementDelay: Duration?
+    /// From which sync on the store of a process fails, by process.
+    var storeFails: [Int: Int] = [:]
 
     init(seed: UInt64) {
       self.seed = seed
@@ -43,24 +47,24 @@ final class IntakeSimulation: CustomStringConvertible {
       checkpointByteCount = [2_000, 50_000, 16 << 20].randomElement(using: &random) ?? 2_000
       hasPauses = Bool.random(using: &random)
       rateLimit = Int.random(in: 0..<4, using: &random) == 0 ? 300 : nil
-      settlementDelay = [nil, .zero, .milliseconds(10), .seconds(1)].randomElement(using: &random) ?? nil
+      settlementDelay = [.zero, .milliseconds(10), .seconds(1)].randomElement(using: &random) ?? .zero
+      for life in lives.indices where Int.random(in: 0..<4, using: &random) == 0 {
+        storeFails[life] = Int.random(in: 1...20, using: &random)
+      }
     }
   }
 
   let plan: Plan
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
   private let disk = SimulatedDisk()
+  private let store = IntakeStore()
   private let service: any SimulatedEndpoint
   private let frames = RecordedFrames()
   private var random: SeededGenerator
   private let tokens: [TokenBytes]
   private var nextToken = 0
-  private var acknowledged: [TokenBytes] = []
-  /// The last known account of each campaign.
-  private var accounts: [UInt64: Account] = [:]
-  /// The tokens of each campaign's lines, and how many copies of each may have arrived.
-  private var lines: [UInt64: [TokenBytes]] = [:]
-  private var copies: [TokenBytes: Int] = [:]
+  private var acknowledged: Set<IntakeKey> = []
+  private var taken: [IntakeKey: TokenBytes] = [:]
   /// The most that lay in a reservoir.
   private(set) var storedCount = 0
 
@@ -90,23 +94,42 @@ final class IntakeSimulation: CustomStringConvertible {
   }
 
   private func check() -> [String] {
-    var problems: [String] = []
+    let known = store.contents
+    var problems = known.problems
     let arrivals = (service as? SimulatedProvider)?.accepted ?? frames.accepted(topic: Scenario.topic)
-    for token in acknowledged where arrivals[token, default: 0] == 0 {
-      problems.append("\(token) was acknowledged and has not arrived")
+    for key in acknowledged {
+      guard let token = taken[key] else { continue }
+      switch known.outcomes[key] {
+      case .accepted:
+        if arrivals[token, default: 0] == 0 { problems.append("\(key) is accepted and has not arrived") }
+      case nil: problems.append("\(key) was acknowledged and has no outcome")
+      case let outcome?: problems.append("\(key) is \(outcome)")
+      }
     }
-    let sum = accounts.values.reduce(Account(), +)
-    if sum.inFlight != 0 { problems.append("\(sum.inFlight) are still in flight") }
-    if sum.accepted != sum.submitted { problems.append("\(sum)") }
-    for (token, count) in arrivals where count > 1 + copies[token, default: 0] {
-      problems.append("\(token) has arrived \(count) times, \(copies[token, default: 0]) possible copies were heard of")
+    for (key, outcome) in known.outcomes where !acknowledged.contains(key) && outcome.isAccepted {
+      if let token = taken[key], arrivals[token] == nil { problems.append("\(key) is accepted and has not arrived") }
     }
-    if copies.count > sum.possibleDuplicates {
-      problems.append("\(copies.count) possible duplicates, counted \(sum.possibleDuplicates)")
+    for (key, token) in taken where arrivals[token, default: 0] > 1 + known.copies[key, default: 0] {
+      problems.append(
+        "\(token) has arrived \(arrivals[token, default: 0]) times, the store knows of "
+          + "\(known.copies[key, default: 0]) possible copies")
     }
-    let extraCount = arrivals.values.reduce(0) { $0 + $1 - 1 }
-    if extraCount > sum.possibleCopies { problems.append("\(extraCount) copies, counted \(sum.possibleCopies)") }
     return problems
+  }
+
+  private var configuration: AppConfiguration { IntakeProcess.configuration(isHTTP2: plan.isHTTP2) }
+
+  /// Of different queues, and some with the same content for many devices.
+  private func notifications() throws -> [PreparedNotification] {
+    try [PushNotification.Priority.immediate, .considerate].flatMap { priority in
+      try ["a", "b"].map { text in
+        var notification = PushNotification(alert: text)
+        notification.priority = priority
+        if text == "b", plan.isHTTP2 { notification.collapseID = "b" }
+        return try PreparedNotification(
+          notification, payload: notification.json, app: configuration, kind: .token, now: 1_700_000_000)
+      }
+    }
   }
 
   private var rules: AppRules {
@@ -129,52 +152,54 @@ final class IntakeSimulation: CustomStringConvertible {
     var network = NetworkFaults()
     network.outage = plan.outage
     let engine: SimulatedProcess
+    let process: IntakeProcess
     do {
+      let recorder = IntakeBook(store, failsAtSync: plan.storeFails[life])
       engine = try SimulatedProcess(rules, disk, service, seed: seed, network: network, options: options) {
-        $0.delaySettlements(by: plan.settlementDelay, on: $1)
+        $0.writeSettlements(recorder, after: plan.settlementDelay, on: $1)
       }
+      process = try IntakeProcess(engine, configuration, recorder)
+      process.resume()
+      feed(process, try notifications(), isLast: isLast)
     } catch {
-      return "the journal cannot be opened: \(error)"
+      return "a process cannot begin: \(error)"
     }
     if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
     let (app, loop) = (engine.app, engine.loop)
-    let process = IntakeProcess(engine)
-    process.resume()
-    feed(process, isLast: isLast)
     if plan.hasPauses { pauseNowAndThen(app, loop) }
     // A suspended app is looked after at last.
     for second in stride(from: 60, through: 7_200, by: 60) {
       _ = loop.schedule(at: loop.now + .seconds(second)) { app.resume() }
     }
     let ending = loop.run(limit: .seconds(8_000), stepLimit: stepLimit) { process.hasEnded }
-    acknowledged += process.acknowledged
+    acknowledged.formUnion(process.acknowledged)
+    taken.merge(process.taken) { first, _ in first }
     storedCount += process.storedCount
-    for (number, account) in process.accounts { accounts[number] = account }
-    if let (number, tokens) = process.source.campaign { lines[number] = tokens }
-    for (number, heard) in process.copies {
-      for (line, count) in heard { if let token = lines[number]?[Int(line) - 1] { copies[token, default: 0] += count } }
-    }
-    if !process.hasEnded {
-      guard ending == .outOfSteps, !isLast else {
-        return "it did not end: \(ending), \(app.hold), \(process.accounts)"
+    let hasFailed = engine.journal.failure != nil
+    if !process.hasEnded || hasFailed {
+      guard ending == .outOfSteps || hasFailed, !isLast else {
+        return "it did not end: \(ending), \(app.hold), \(process.queuedByteCount) B in queues"
       }
       engine.kill { if plan.powerIsLost { $0.loseUnsynced(using: &random) } else { $0.restart() } }
     }
+    process.close()
     return engine.close { process.hasEnded }
   }
 
   /// Plans what clients hand over. Only the last process gets all that is left.
-  private func feed(_ process: IntakeProcess, isLast: Bool) {
+  private func feed(_ process: IntakeProcess, _ notifications: [PreparedNotification], isLast: Bool) {
     var at = process.loop.now
     while nextToken < tokens.count {
       let count = min([1, 1, 7, 500].randomElement(using: &random) ?? 1, tokens.count - nextToken)
-      let batch = Array(tokens[nextToken..<(nextToken + count)])
+      let batch = tokens[nextToken..<(nextToken + count)]
       nextToken += count
       at = at + .microseconds(Int.random(in: 0...20_000, using: &random))
-      _ = process.loop.schedule(at: at) { process.source.add(batch) }
+      let notification = notifications[
+        Bool.random(using: &random) ? 0 : Int.random(in: notifications.indices, using: &random)]
+      _ = process.loop.schedule(at: at) { process.submit(notification, to: batch) }
       if !isLast, Int.random(in: 0..<20, using: &random) == 0 { break }
     }
-    _ = process.loop.schedule(at: at + .milliseconds(1)) { process.source.finish() }
+    _ = process.loop.schedule(at: at + .milliseconds(1)) { process.finish() }
   }
 
   private func pauseNowAndThen(_ app: App, _ loop: SimulatedLoop) {
@@ -186,4 +211,24 @@ final class IntakeSimulation: CustomStringConvertible {
       _ = loop.schedule(at: at) { app.resume() }
     }
   }
+}
+
+extension EngineJournal {
+  /// Outcomes are written when the recorder has made them durable, which takes a while.
+  fileprivate func writeSettlements(
+    _ recorder: any IntakeRecorder, after delay: Duration?, on loop: SimulatedLoop
+  ) {
+    beforeCommits(
+      withOutcomes: { () throws(UnsyncedList) in try recorder.makeDurable() },
+      withoutOutcomes: { () throws(UnsyncedList) in try recorder.makeIntakeDurable() })
+    writeSettlements(
+      after: { () throws(UnsyncedList) in try recorder.makeDurable() },
+      ask: { [weak self] in
+        _ = loop.schedule(at: loop.now + (delay ?? .zero)) { [weak self] in self?.writeSettlements() }
+      })
+  }
+}
+
+extension PushWire.Outcome {
+  fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
 }

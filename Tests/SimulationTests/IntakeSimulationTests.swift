@@ -23,10 +23,12 @@ internal import Testing
     #expect(storedCount > 0, "no run has used its reservoir")
   }
 
-  @Test("a journal that forgets what is not settled is found")
-  func plantedMistake() {
-    let found = (1...100).contains { !IntakeSimulation(seed: $0, plantedMistake: .unsettledIsReleased).run().isEmpty }
-    #expect(found)
+  @Test(
+    "mistakes that are planted in the intake and its journal are found",
+    arguments: [EngineJournalOptions.PlantedMistake.acknowledgedAtOnce, .unsettledIsReleased])
+  func plantedMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
+    let found = (1...2_000).first { !IntakeSimulation(seed: $0, plantedMistake: mistake).run().isEmpty }
+    #expect(found != nil)
   }
 
   @Test("with a gateway that never answers, everything is acknowledged, and memory returns afterwards")
@@ -34,6 +36,7 @@ internal import Testing
     var plan = IntakeSimulation.Plan(seed: 3)
     plan.outage = NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(3600))
     plan.lives = []
+    plan.storeFails = [:]
     plan.tokenCount = 5_000
     let simulation = IntakeSimulation(plan)
     #expect(simulation.run() == [])

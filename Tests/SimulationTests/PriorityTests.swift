@@ -4,6 +4,7 @@ internal import Support
 internal import Synchronization
 internal import Testing
 
+@testable internal import Carillon
 @testable internal import PushEngine
 
 /// What an app takes in with priority 10 goes before what has priority 5.
@@ -18,25 +19,25 @@ internal import Testing
     rules.transport = .http2(settings)
     let provider = SimulatedProvider(faults: ProviderFaults(), seed: 42)
     let engine = try SimulatedProcess(rules, SimulatedDisk(), provider, seed: 41)
-    let normal = IntakeProcess(engine, priority: 5)
-    let high = IntakeProcess(engine, priority: 10)
-    normal.begin()
-    high.begin()
-    func accepted(_ process: IntakeProcess) -> Int { process.accounts.values.reduce(0) { $0 + $1.accepted } }
+    let process = try IntakeProcess(engine, isHTTP2: true)
+    let normal = Scenario.distinctTokens(4_000, seed: 45)
+    let high = Scenario.distinctTokens(1_500, seed: 46)
+    func accepted(_ tokens: [TokenBytes]) -> Int { tokens.count { provider.accepted[$0] != nil } }
     func runUntil(_ isDone: () -> Bool) -> Bool {
       engine.loop.run(limit: .seconds(3_600), stepLimit: 5_000_000, until: isDone) == .done
     }
-    normal.source.add(Scenario.distinctTokens(4_000, seed: 45))
-    #expect(runUntil { accepted(normal) > 100 })
+    try process.submit(normal, priority: .considerate)
+    #expect(runUntil { provider.accepted.count > 100 })
     let before = accepted(normal)
-    high.source.add(Scenario.distinctTokens(1_500, seed: 46))
-    #expect(runUntil { accepted(high) == 1_500 })
+    try process.submit(high, priority: .immediate)
+    #expect(runUntil { provider.accepted.count >= 1_500 && accepted(high) == 1_500 })
     let meanwhile = accepted(normal) - before
     #expect(meanwhile > 50, "starved: \(meanwhile)")
     #expect(meanwhile < 700, "no priority: \(meanwhile)")
-    for process in [normal, high] { process.source.finish() }
-    #expect(runUntil { normal.hasEnded && high.hasEnded })
+    process.finish()
+    #expect(runUntil { process.hasEnded })
     #expect(accepted(normal) == 4_000)
+    process.close()
     #expect(engine.close() == nil)
   }
 }

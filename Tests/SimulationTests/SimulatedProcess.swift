@@ -12,6 +12,7 @@ final class SimulatedProcess: Sendable {
   let journal: EngineJournal
   let app: App
   let dialer: SimulatedDialer
+  let tally = AppTally()
   private let disk: SimulatedDisk
   private let driver: JournalDriver
   private let report: JournalReport
@@ -30,7 +31,7 @@ final class SimulatedProcess: Sendable {
     prepare(journal, loop)
     driver.drive(journal)
     dialer = SimulatedDialer(loop: loop, service: service, faults: network, seed: seed &+ 1)
-    let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: journal)
+    let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed &+ 2, journal: journal, tally: tally)
     self.app = app
     _ = Task(executorPreference: loop) { await app.run() }
   }

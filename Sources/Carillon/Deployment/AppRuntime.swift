@@ -102,15 +102,12 @@ final class AppRuntime: Sendable {
 
   /// - Parameter recorder: gets the outcomes of durably accepted notifications; nil: the app
   ///   accepts none.
-  init(
+  convenience init(
     _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?, observer: (any LaneObserver)?,
     events: @escaping @Sendable (AppEvent) -> Void
   ) {
-    self.recorder = recorder
-    self.entry = entry
-    self.engine = engine
     let plan = entry.credential.plan(entry.configuration)
-    dialer = DialerSwitch(plan.dialer)
+    let dialer = DialerSwitch(plan.dialer)
     var rules = plan.configuration
     // A service takes notifications in whether or not its gateway is there, and whatever it says
     // about the credential.
@@ -119,7 +116,18 @@ final class AppRuntime: Sendable {
       rules.isSuspendable = true
     }
     rules.observer = observer
-    app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
+    let app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
+    self.init(entry, app, dialer: dialer, engine: engine, recorder: recorder)
+  }
+
+  init(
+    _ entry: AppEntry, _ app: App, dialer: DialerSwitch, engine: RunningEngine, recorder: (any IntakeRecorder)?
+  ) {
+    self.entry = entry
+    self.app = app
+    self.dialer = dialer
+    self.engine = engine
+    self.recorder = recorder
     if entry.isPaused { app.pause() }
     suspendWithoutCredential()
   }

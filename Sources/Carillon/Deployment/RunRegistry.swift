@@ -19,6 +19,8 @@ final class RunRegistry: Sendable {
     /// Kept runs that are not added yet.
     var beginningCount = 0
     var isClosed = false
+
+    var inOrder: [Run] { runs.sorted { $0.key < $1.key }.map(\.value) }
   }
 
   private let state = Mutex(State())
@@ -47,7 +49,7 @@ final class RunRegistry: Sendable {
   func drain() {
     let runs = state.withLock { state in
       state.isClosed = true
-      return Array(state.runs.values)
+      return state.inOrder
     }
     for run in runs { run.drain() }
     if runs.isEmpty { finished.open() }
@@ -55,7 +57,7 @@ final class RunRegistry: Sendable {
 
   /// For how long the one has stood still that has done so for longest.
   var longestStall: Duration {
-    let runs = state.withLock { Array($0.runs.values) }
+    let runs = state.withLock { $0.inOrder }
     return runs.compactMap { $0.stall?() }.max() ?? .zero
   }
 
@@ -86,7 +88,7 @@ final class RunRegistry: Sendable {
   }
 
   func cancelAll(where isMeant: (Run) -> Bool = { _ in true }) {
-    let runs = state.withLock { Array($0.runs.values) }
+    let runs = state.withLock { $0.inOrder }
     for run in runs where isMeant(run) { run.cancel() }
   }
 }

@@ -239,8 +239,8 @@ final class NotificationQueues<Owner: QueueOwner>: Sendable {
   private struct State {
     /// Those that accept something.
     var byGroup: [Group: Queue] = [:]
-    /// All that have not ended.
-    var all: [ObjectIdentifier: Queue] = [:]
+    /// All that have not ended, the oldest first.
+    var all: [Queue] = []
     /// Opens when none is left.
     var emptied: Gate?
   }
@@ -262,7 +262,7 @@ final class NotificationQueues<Owner: QueueOwner>: Sendable {
   }
 
   /// The queues that have not ended.
-  var all: [Queue] { state.withLock { Array($0.all.values) } }
+  var all: [Queue] { state.withLock { $0.all } }
 
   /// Calls `enqueue` with the queue of a group until one accepts.
   ///
@@ -291,17 +291,17 @@ final class NotificationQueues<Owner: QueueOwner>: Sendable {
       if let queue = state.byGroup[group] { return (queue, false) }
       let queue = create(group)
       state.byGroup[group] = queue
-      state.all[ObjectIdentifier(queue)] = queue
+      state.all.append(queue)
       return (queue, true)
     }
   }
 
   /// Adds one that accepts nothing.
-  func add(_ queue: Queue) { state.withLock { $0.all[ObjectIdentifier(queue)] = queue } }
+  func add(_ queue: Queue) { state.withLock { $0.all.append(queue) } }
 
   func hasEnded(_ queue: Queue) {
     let emptied = state.withLock { state in
-      state.all[ObjectIdentifier(queue)] = nil
+      state.all.removeAll { $0 === queue }
       if let group = state.byGroup.first(where: { $0.value === queue })?.key { state.byGroup[group] = nil }
       return state.all.isEmpty ? state.emptied : nil
     }
@@ -315,7 +315,7 @@ final class NotificationQueues<Owner: QueueOwner>: Sendable {
     let emptied = Gate()
     let queues = state.withLock { state in
       state.emptied = emptied
-      return Array(state.all.values)
+      return state.all
     }
     for queue in queues { queue.finish() }
     if queues.isEmpty { emptied.open() }

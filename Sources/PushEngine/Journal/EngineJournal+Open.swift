@@ -25,6 +25,8 @@ package struct EngineJournalOptions: Hashable, Sendable {
     /// A rewind also forgets what an earlier connection may have delivered. As long as the campaign
     /// continues, nothing that is sent shows this; the journal's own tests find it.
     case rewindClearsDoubt
+    /// What is handed over is acknowledged before it is in the journal.
+    case acknowledgedAtOnce
   }
 
   package init() {}

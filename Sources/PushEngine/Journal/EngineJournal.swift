@@ -37,7 +37,7 @@ package final class EngineJournal: Sendable {
   let journal: Journal
   /// A checkpoint and a new segment follow after this many bytes of records.
   private let checkpointByteCount: Int
-  let plantedMistake: EngineJournalOptions.PlantedMistake?
+  package let plantedMistake: EngineJournalOptions.PlantedMistake?
 
   /// Writes outcomes on a thread of its own; nil: they are written at once.
   let writer = Mutex<SettlementWriter?>(nil)
