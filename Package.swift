@@ -14,6 +14,8 @@ let settings: [SwiftSetting] = [
 
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let service = TargetDependencyCondition.when(traits: ["Service"])
+let command = TargetDependencyCondition.when(traits: ["Command"])
 
 let package = Package(
   name: "Carillon",
@@ -56,7 +58,7 @@ let package = Package(
     .target(
       name: "Carillon",
       dependencies: [
-        "PushWire", "PushTransport", "PushJournal", "PushEngine",
+        "PushWire", "PushTransport", "PushJournal", "PushEngine", nioPosix,
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
@@ -70,24 +72,24 @@ let package = Package(
     .target(
       name: "PushStoreSQLite",
       dependencies: [
-        "PushStore", .product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["Service"])),
+        "PushStore", .product(name: "GRDB", package: "GRDB.swift", condition: service),
       ],
       swiftSettings: settings),
     .target(
       name: "PushServer",
       dependencies: [
         "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushStore", "PushStoreSQLite",
-        .product(name: "Yams", package: "Yams", condition: .when(traits: ["Service"])),
-        .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Service"])),
-        .product(name: "HummingbirdCore", package: "hummingbird", condition: .when(traits: ["Service"])),
-        .product(name: "HTTPTypes", package: "swift-http-types", condition: .when(traits: ["Service"])),
+        .product(name: "Yams", package: "Yams", condition: service),
+        .product(name: "Hummingbird", package: "hummingbird", condition: service),
+        .product(name: "HummingbirdCore", package: "hummingbird", condition: service),
+        .product(name: "HTTPTypes", package: "swift-http-types", condition: service),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         .product(name: "UnixSignals", package: "swift-service-lifecycle"),
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Service"])),
+        .product(name: "CoreMetrics", package: "swift-metrics", condition: service),
         .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: .when(traits: ["Service"])),
-        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: .when(traits: ["Service"])),
+        .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: service),
+        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: service),
         nioCore, nioPosix,
       ],
       resources: [.embedInCode("OpenAPI/openapi.yaml")], swiftSettings: settings),
@@ -95,7 +97,7 @@ let package = Package(
       name: "PushBench",
       dependencies: [
         "Carillon", "PushWire", "PushTransport", "PushEngine",
-        .product(name: "Histogram", package: "hdrhistogram-swift", condition: .when(traits: ["Command"])),
+        .product(name: "Histogram", package: "hdrhistogram-swift", condition: command),
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -104,11 +106,11 @@ let package = Package(
         "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
         "PushStore", "PushStoreSQLite", "PushBench", nioCore, nioPosix,
         .product(name: "Logging", package: "swift-log"),
-        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: .when(traits: ["Command"])),
-        .product(name: "HTTPTypes", package: "swift-http-types", condition: .when(traits: ["Service"])),
+        .product(name: "ArgumentParser", package: "swift-argument-parser", condition: command),
+        .product(name: "HTTPTypes", package: "swift-http-types", condition: service),
         .product(name: "NIOHTTP1", package: "swift-nio"),
-        .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: .when(traits: ["Service"])),
-        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: .when(traits: ["Service"])),
+        .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: service),
+        .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: service),
       ],
       swiftSettings: settings
     ),
@@ -131,7 +133,7 @@ let package = Package(
     .testTarget(
       name: "CarillonTests",
       dependencies: [
-        "Carillon", "CarillonTesting", "PushEngine", "PushTransport", "PushWire", "Support",
+        "Carillon", "CarillonTesting", "PushEngine", "PushTransport", "PushWire", "Support", nioCore, nioPosix,
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
@@ -146,7 +148,7 @@ let package = Package(
       name: "PushStoreTests",
       dependencies: [
         "PushStore", "PushStoreSQLite", "Support",
-        .product(name: "GRDB", package: "GRDB.swift", condition: .when(traits: ["Service"])),
+        .product(name: "GRDB", package: "GRDB.swift", condition: service),
       ],
       swiftSettings: settings),
     .testTarget(
@@ -154,9 +156,9 @@ let package = Package(
       dependencies: [
         "Carillon", "PushSend", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite",
         "PushTransport", "PushWire", "Support",
-        .product(name: "CoreMetrics", package: "swift-metrics", condition: .when(traits: ["Service"])), nioCore,
+        .product(name: "CoreMetrics", package: "swift-metrics", condition: service), nioCore,
         nioPosix,
-        .product(name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["Service"])),
+        .product(name: "Hummingbird", package: "hummingbird", condition: service),
         .product(name: "Logging", package: "swift-log"),
         .product(name: "NIOEmbedded", package: "swift-nio"),
       ],

@@ -19,7 +19,7 @@ enum ExitStatus: Int32, Error {
 extension ExitStatus {
   /// The status for an error of the library. Wrong files and settings are usage errors; failures of
   /// the network or the system are not.
-  init(_ code: CarillonError.Code) {
+  init(_ code: CarillonError.ErrorCode) {
     switch code {
     case .configuration, .credential, .payload, .audience, .list, .journalContent: self = .usage
     case .refused, .incomplete: self = .findings
@@ -84,7 +84,7 @@ extension CommandFailure {
 ///   - flag: the sentence begins with it.
 ///   - code: only sentences of errors with this code begin with the flag; nil: all.
 func failing<Result>(
-  flag: String? = nil, for code: CarillonError.Code? = nil, _ body: () throws -> Result
+  flag: String? = nil, for code: CarillonError.ErrorCode? = nil, _ body: () throws -> Result
 ) throws -> Result {
   do { return try body() } catch {
     let failure = CommandFailure.describing(error)

@@ -19,7 +19,7 @@ internal import Testing
       let app = try simulator.deployment.app(Self.topic)
       let tokens = try Self.tokens(2_000)
       let listed = Mutex<[UnacceptedNotification]>([])
-      let campaign = try await app.campaign(PushNotification(alert: "Sale"), to: tokens) { one in
+      let campaign = try await app.startCampaign(PushNotification(alert: "Sale"), to: tokens) { one in
         listed.withLock { $0.append(one) }
       }
       var last: CampaignProgress?
@@ -27,7 +27,7 @@ internal import Testing
         #expect(progress.account.submitted == progress.account.settled + progress.account.inFlight)
         last = progress
       }
-      let account = try await campaign.account()
+      let account = try await campaign.result()
       #expect(last?.account == account)
       #expect(last?.hasEnded == true)
       #expect(account.submitted == 2_000)
@@ -49,13 +49,13 @@ internal import Testing
       let app = try simulator.deployment.app(Self.topic)
       let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
       let notification = PushNotification(alert: "Hello {{name}}", badge: 2)
-      let campaign = try await app.campaign(notification, to: recipients)
+      let campaign = try await app.startCampaign(notification, to: recipients)
       for number in 0..<50 {
         let values = number == 13 ? [:] : ["name": "\"No. \(number)\""]
         continuation.yield(Recipient(try SendTests.token(number), values: values))
       }
       continuation.finish()
-      let account = try await campaign.account()
+      let account = try await campaign.result()
       #expect(account.submitted == 50)
       #expect(account.accepted == 49)
       #expect(account.rejected == 1)
@@ -64,6 +64,22 @@ internal import Testing
         let expected = #"{"aps":{"alert":"Hello \"No. \#(number)\"","badge":2}}"#
         #expect(payloads[try SendTests.token(number)] == expected)
       }
+    }
+  }
+
+  @Test("to an array of recipients; what was not accepted comes as a sequence, which ends with the campaign")
+  func recipients() async throws {
+    try await withSimulator(apps: [Self.topic]) { simulator in
+      let app = try simulator.deployment.app(Self.topic)
+      let recipients = try (0..<2_000).map { number in
+        Recipient(try SendTests.token(number), values: number % 100 == 7 ? [:] : ["name": "\(number)"])
+      }
+      let campaign = try await app.startCampaign(PushNotification(alert: "Hello {{name}}"), to: recipients)
+      var positions: [Int] = []
+      for await one in campaign.unacceptedNotifications { positions.append(one.position) }
+      #expect(positions.sorted() == (0..<20).map { $0 * 100 + 8 })
+      #expect(try await campaign.result().accepted == 1_980)
+      #expect(simulator.accepted(Self.topic).count == 1_980)
     }
   }
 
@@ -77,8 +93,8 @@ internal import Testing
       for number in 0..<20 { text += "day \(number),\(try SendTests.token(number).hex)\n" }
       text += "never,no token\n"
       try Data(text.utf8).write(to: file)
-      let campaign = try await app.campaign(PushNotification(alert: "Sale ends {{day}}"), toTokensIn: file.path)
-      let account = try await campaign.account()
+      let campaign = try await app.startCampaign(PushNotification(alert: "Sale ends {{day}}"), toTokensIn: file.path)
+      let account = try await campaign.result()
       #expect(account.accepted == 20)
       #expect(account.rejectedByReason == ["malformed token": 1])
       #expect(simulator.accepted(Self.topic).contains { $0.json == #"{"aps":{"alert":"Sale ends day 11"}}"# })
@@ -90,7 +106,7 @@ internal import Testing
     try await withSimulator(apps: [Self.topic], transport: transport) { simulator in
       let app = try simulator.deployment.app(Self.topic)
       let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
-      let campaign = try await app.campaign(PushNotification(alert: "Hello"), to: recipients)
+      let campaign = try await app.startCampaign(PushNotification(alert: "Hello"), to: recipients)
       func settled(_ count: Int) async {
         for await one in campaign.progress where one.account.settled >= count { return }
       }
@@ -105,7 +121,7 @@ internal import Testing
       campaign.resume()
       await settled(20)
       campaign.cancel()
-      let account = try await campaign.account()
+      let account = try await campaign.result()
       #expect(account.accepted == 20)
       #expect(account.inFlight == 0)
       continuation.finish()
@@ -120,8 +136,8 @@ internal import Testing
       let (recipients, continuation) = AsyncThrowingStream.makeStream(of: Recipient.self)
       for number in 0..<5 { continuation.yield(Recipient(try SendTests.token(number))) }
       continuation.finish(throwing: Broken())
-      let campaign = try await app.campaign(PushNotification(alert: "Hello"), to: recipients)
-      let error = await #expect(throws: CarillonError.self) { try await campaign.account() }
+      let campaign = try await app.startCampaign(PushNotification(alert: "Hello"), to: recipients)
+      let error = await #expect(throws: CarillonError.self) { try await campaign.result() }
       #expect(error?.code == .audience)
       #expect(campaign.accountSoFar.accepted == 5)
     }

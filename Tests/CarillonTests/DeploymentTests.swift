@@ -2,6 +2,8 @@ internal import Carillon
 internal import CarillonTesting
 internal import Foundation
 internal import Logging
+internal import NIOCore
+internal import NIOPosix
 internal import ServiceLifecycle
 internal import Synchronization
 internal import Testing
@@ -9,6 +11,26 @@ internal import Testing
 /// What happens around sending: events, credentials, apps that come and go, the end.
 @Suite struct DeploymentTests {
   static let topic = SendTests.topic
+
+  @Test("deployments share somebody else's event loops, which go on when one of them has ended")
+  func sharedLoops() async throws {
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+    try await withSimulator(apps: [Self.topic]) { simulator in
+      let configuration = try simulator.configuration(for: Self.topic)
+      for number in 1...2 {
+        let deployment = try Deployment(apps: [configuration], eventLoopGroup: group)
+        try await withThrowingTaskGroup(of: Void.self) { tasks in
+          tasks.addTask { try await deployment.run() }
+          let outcome = try await deployment.app(Self.topic).send(
+            PushNotification(alert: "\(number)"), to: try SendTests.token(number))
+          #expect(outcome.isAccepted)
+          tasks.cancelAll()
+          try await tasks.waitForAll()
+        }
+      }
+    }
+    try await group.shutdownGracefully()
+  }
 
   @Test(
     "a credential is replaced: the next notification goes over a new connection",
@@ -42,13 +64,13 @@ internal import Testing
     try await withSimulator(apps: [Self.topic], transport: transport) { simulator in
       let app = try simulator.deployment.app(Self.topic)
       let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
-      let campaign = try await app.campaign(PushNotification(alert: "Hello"), to: recipients)
+      let campaign = try await app.startCampaign(PushNotification(alert: "Hello"), to: recipients)
       for round in 0..<4 {
         for number in 0..<500 { continuation.yield(Recipient(try SendTests.token(round * 500 + number))) }
         try await app.replaceCredential(simulator.configuration(for: Self.topic).credential)
       }
       continuation.finish()
-      let account = try await campaign.account()
+      let account = try await campaign.result()
       #expect(account.accepted == 2_000)
       #expect(account.possibleDuplicates == 0)
       let arrived = simulator.accepted(Self.topic).compactMap(\.token)
@@ -124,8 +146,8 @@ internal import Testing
       }()
       while !ready.withLock({ $0 }) { await Task.yield() }
       let tokens = try (0..<20_000).map { try SendTests.token($0) }
-      let campaign = try await app.campaign(PushNotification(alert: "Hello"), to: tokens)
-      let error = await #expect(throws: CarillonError.self) { try await campaign.account() }
+      let campaign = try await app.startCampaign(PushNotification(alert: "Hello"), to: tokens)
+      let error = await #expect(throws: CarillonError.self) { try await campaign.result() }
       #expect(error?.code == .gateway)
       let reason = try #require(app.stopReason)
       #expect(reason.contains("answers call the device token bad"))
@@ -180,8 +202,8 @@ internal import Testing
       let outcomes = try await app.send(PushNotification(alert: "1"), to: [dead[0], SendTests.token(1), dead[1]])
       #expect(outcomes.map(\.isAccepted) == [false, true, false])
       #expect(outcomes[0].rejection?.goneSince != nil)
-      let campaign = try await app.campaign(PushNotification(alert: "2"), to: [dead[2]])
-      #expect(try await campaign.account().rejectedByReason == ["410 Unregistered": 1])
+      let campaign = try await app.startCampaign(PushNotification(alert: "2"), to: [dead[2]])
+      #expect(try await campaign.result().rejectedByReason == ["410 Unregistered": 1])
       #expect(await devices == Set(dead))
     }
   }
@@ -200,11 +222,11 @@ internal import Testing
         tasks.addTask { try await group.run() }
         #expect(try await app.send(PushNotification(alert: "0"), to: SendTests.token(0)).isAccepted)
         let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
-        let campaign = try await app.campaign(PushNotification(alert: "1"), to: recipients)
+        let campaign = try await app.startCampaign(PushNotification(alert: "1"), to: recipients)
         for number in 1...200 { continuation.yield(Recipient(try SendTests.token(number))) }
         for await progress in campaign.progress where progress.account.submitted == 200 { break }
         await group.triggerGracefulShutdown()
-        let error = await #expect(throws: CarillonError.self) { try await campaign.account() }
+        let error = await #expect(throws: CarillonError.self) { try await campaign.result() }
         #expect(error?.code == .cancelled)
         let account = campaign.accountSoFar
         #expect(account.inFlight == 0)
@@ -235,7 +257,7 @@ internal import Testing
   func mistakes() async throws {
     try await withSimulator(apps: [Self.topic]) { simulator in
       let good = try simulator.configuration(for: Self.topic)
-      func code(_ change: (inout AppConfiguration) -> Void) -> CarillonError.Code? {
+      func code(_ change: (inout AppConfiguration) -> Void) -> CarillonError.ErrorCode? {
         var app = good
         change(&app)
         do throws(CarillonError) {

@@ -55,8 +55,8 @@ internal import Testing
         group.addTask { try await deployment.run() }
         let app = try deployment.app("news")
         let outcome = try await app.send(PushNotification(alert: "Hello"), to: token)
-        let campaign = try await app.campaign(PushNotification(alert: "Hi {{name}}"), to: recipients)
-        print(outcome, try await campaign.account())
+        let campaign = try await app.startCampaign(PushNotification(alert: "Hi {{name}}"), to: recipients)
+        print(outcome, try await campaign.result())
         group.cancelAll()
       }
       #expect(simulator.accepted("news").count { $0.json == #"{"aps":{"alert":"Hi Ada"}}"# } == 9)
@@ -75,8 +75,8 @@ internal import Testing
       async let _ = deployment.run()
       let app = try deployment.app("news")
       print(try await app.send(PushNotification(alert: "Hello"), to: token))
-      let campaign = try await app.campaign(PushNotification(alert: "Hi {{name}}"), to: recipients)
-      print(try await campaign.account())
+      let campaign = try await app.startCampaign(PushNotification(alert: "Hi {{name}}"), to: recipients)
+      print(try await campaign.result())
     }
   }
 
@@ -89,7 +89,7 @@ internal import Testing
       payload.sound = "chime.caf"
       payload.custom["order"] = ["number": 4711, "gift": true]
       var notification = PushNotification(payload)
-      notification.priority = .considerate
+      notification.priority = .consideringDevicePower
       notification.expiration = .after(.seconds(3600))
       for token in [try Self.token("00"), try Self.token("dead")] {
         switch try await app.send(notification, to: token) {
@@ -164,13 +164,13 @@ internal import Testing
       #expect(recipient.values == ["name": "Ada"])
       let hello = PushNotification(alert: "Hi {{name}}")
       let logger = CountingLogger()
-      let campaign = try await app.campaign(hello, toTokensIn: "people.csv") { unaccepted in
+      let campaign = try await app.startCampaign(hello, toTokensIn: "people.csv") { unaccepted in
         logger.info("position \(unaccepted.position): \(unaccepted.outcome)")
       }
       var last = 0
       func print(_ settled: Int) { last = settled }
       for await progress in campaign.progress { print(progress.account.settled) }
-      let account = try await campaign.account()
+      let account = try await campaign.result()
       #expect(last == 2)
       #expect(account.accepted == 1)
       #expect(logger.count == 1)
@@ -185,7 +185,7 @@ internal import Testing
       let deployment = simulator.deployment
       for unfinished in deployment.unfinishedCampaigns {
         let campaign = try await unfinished.resume(toTokensIn: "people.csv")
-        print(try await campaign.account())
+        print(try await campaign.result())
       }
       let app = try deployment.app("news")
       try await withThrowingTaskGroup { group in
@@ -287,11 +287,11 @@ private struct PathApp {
   let app: PushApp
   let folder: URL
 
-  func campaign(
+  func startCampaign(
     _ notification: PushNotification, toTokensIn name: String,
     notAccepted: @escaping @Sendable (UnacceptedNotification) -> Void
   ) async throws -> PushCampaign {
-    try await app.campaign(
+    try await app.startCampaign(
       notification, toTokensIn: folder.appending(path: name).path, notAccepted: notAccepted)
   }
 }

@@ -22,7 +22,7 @@ internal import Testing
   func notifications() {
     let hello = PushNotification(alert: "Hello", badge: 1)
     var quiet = PushNotification(PushPayload(alert: "3 new messages"))
-    quiet.priority = .considerate
+    quiet.priority = .consideringDevicePower
     quiet.collapseID = "inbox"
     quiet.expiration = .after(.seconds(3600))
     #expect(String(decoding: hello.json, as: UTF8.self) == #"{"aps":{"alert":"Hello","badge":1}}"#)
@@ -55,9 +55,9 @@ internal import Testing
       func print(_ accepted: Int) { last = accepted }
 
       let sale = PushNotification(alert: "Sale ends {{day}}")
-      let campaign = try await news.campaign(sale, to: recipients)
+      let campaign = try await news.startCampaign(sale, to: recipients)
       for await progress in campaign.progress { print(progress.account.accepted) }
-      let account = try await campaign.account()
+      let account = try await campaign.result()
       #expect(account.accepted == 3)
       #expect(last == 3)
     }
@@ -109,7 +109,7 @@ internal import Testing
         group.addTask { try await services.run() }
         for unfinished in deployment.unfinishedCampaigns {
           let campaign = try await unfinished.resume(to: tokens)
-          print(try await campaign.account())
+          print(try await campaign.result())
         }
         let outcomes = try await deployment.app("news").send(PushNotification(alert: "Hello"), to: tokens)
         #expect(outcomes == [.accepted(.confirmed)])

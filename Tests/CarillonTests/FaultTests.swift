@@ -21,7 +21,7 @@ internal import Testing
       let app = try deployment.app(topic)
       #expect(try await app.send(PushNotification(alert: "first"), to: SendTests.token(0)).isAccepted)
       await simulator.setFaults(faults)
-      let account = try await app.campaign(PushNotification(alert: "campaign"), to: tokens).account()
+      let account = try await app.startCampaign(PushNotification(alert: "campaign"), to: tokens).result()
       tasks.cancelAll()
       try await tasks.waitForAll()
       return account

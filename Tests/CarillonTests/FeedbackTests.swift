@@ -63,7 +63,7 @@ internal import Testing
         tasks.addTask { try await binary.run() }
         let overHTTP2 = try simulator.deployment.app(Self.topic)
         let overBinary = try binary.app(Self.topic)
-        func code(_ app: PushApp, _ service: AppConfiguration.Gateway) async -> CarillonError.Code? {
+        func code(_ app: PushApp, _ service: AppConfiguration.Gateway) async -> CarillonError.ErrorCode? {
           do throws(CarillonError) {
             for try await _ in app.feedback(from: service) {}
             return nil

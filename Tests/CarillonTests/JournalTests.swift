@@ -37,7 +37,8 @@ internal import Testing
         try await Self.run(simulator, journal: journal) { deployment in
           let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
           let notification = PushNotification(alert: "Hello {{name}}")
-          let campaign = try await deployment.app(Self.topic).campaign(notification, to: recipients, name: "spring")
+          let campaign = try await deployment.app(Self.topic).startCampaign(
+            notification, to: recipients, name: "spring")
           for (number, token) in tokens[..<100].enumerated() {
             continuation.yield(Recipient(token, values: ["name": "\(number)"]))
           }
@@ -56,7 +57,7 @@ internal import Testing
           }
           continuation.finish()
           let campaign = try await unfinished.resume(toRemaining: recipients)
-          #expect(try await campaign.account().accepted == 300)
+          #expect(try await campaign.result().accepted == 300)
           #expect(deployment.unfinishedCampaigns.isEmpty)
           let error = await #expect(throws: CarillonError.self) { try await unfinished.abandon() }
           #expect(error?.code == .journalContent)
@@ -77,12 +78,13 @@ internal import Testing
       try await Self.withDirectory { journal in
         let tokens = try (0..<20_000).map { try SendTests.token($0) }
         try await Self.run(simulator, journal: journal) { deployment in
-          let campaign = try await deployment.app(Self.topic).campaign(PushNotification(alert: "Hello"), to: tokens)
+          let campaign = try await deployment.app(Self.topic).startCampaign(
+            PushNotification(alert: "Hello"), to: tokens)
           for await progress in campaign.progress where progress.account.submitted > 0 { break }
         }
         let account = try await Self.run(simulator, journal: journal) { deployment in
           guard let unfinished = deployment.unfinishedCampaigns.first else { return CampaignAccount?.none }
-          return try await unfinished.resume(to: tokens).account()
+          return try await unfinished.resume(to: tokens).result()
         }
         let arrived = simulator.accepted(Self.topic).compactMap(\.token)
         #expect(Set(arrived) == Set(tokens))
@@ -109,7 +111,7 @@ internal import Testing
         // So slow that it does not come to its end.
         try await Self.run(simulator, journal: journal, rateLimit: 500) { deployment in
           let app = try deployment.app(Self.topic)
-          let campaign = try await app.campaign(PushNotification(alert: "Hello"), toTokensIn: file.path)
+          let campaign = try await app.startCampaign(PushNotification(alert: "Hello"), toTokensIn: file.path)
           for await progress in campaign.progress where progress.account.submitted > 0 { break }
         }
         try await Self.run(simulator, journal: journal) { deployment in
@@ -125,7 +127,7 @@ internal import Testing
           }
           #expect(deployment.unfinishedCampaigns.count == 1)
           try Data(text.utf8).write(to: file)
-          #expect(try await unfinished.resume(toTokensIn: file.path).account().accepted == 20_000)
+          #expect(try await unfinished.resume(toTokensIn: file.path).result().accepted == 20_000)
         }
         #expect(Set(simulator.accepted(Self.topic).compactMap(\.token)) == Set(tokens))
       }
@@ -141,13 +143,13 @@ internal import Testing
         try await Self.run(simulator, journal: journal) { deployment in
           let app = try deployment.app(Self.topic)
           #expect(try await app.send(PushNotification(alert: "1"), to: SendTests.token(1)).isAccepted)
-          let campaign = try await app.campaign(
+          let campaign = try await app.startCampaign(
             PushNotification(alert: "2"), to: (0..<50_000).map { try SendTests.token($0) })
           campaign.cancel()
-          let account = try await campaign.account()
+          let account = try await campaign.result()
           #expect(account.submitted == account.settled)
           let (recipients, continuation) = AsyncStream.makeStream(of: Recipient.self)
-          let open = try await app.campaign(PushNotification(alert: "3"), to: recipients)
+          let open = try await app.startCampaign(PushNotification(alert: "3"), to: recipients)
           continuation.yield(Recipient(try SendTests.token(1)))
           for await progress in open.progress where progress.account.accepted == 1 { break }
         }

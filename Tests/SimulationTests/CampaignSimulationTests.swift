@@ -35,7 +35,7 @@ internal import Testing
 
   @Test(
     "the simulation of crashes finds mistakes that are planted in the journal",
-    arguments: EngineJournalOptions.PlantedMistake.allCases.filter { ![.rewindClearsDoubt, .acknowledgedAtOnce].contains($0) })
+    arguments: EngineJournalOptions.PlantedMistake.ofJournal)
   func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
     let found = (1...400).contains { !CrashSimulation(seed: UInt64($0), plantedMistake: mistake).run().isEmpty }
     #expect(found, "\(mistake) went unnoticed by the simulation")

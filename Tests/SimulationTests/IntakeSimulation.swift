@@ -121,7 +121,7 @@ final class IntakeSimulation: CustomStringConvertible {
 
   /// Of different queues, and some with the same content for many devices.
   private func notifications() throws -> [PreparedNotification] {
-    try [PushNotification.Priority.immediate, .considerate].flatMap { priority in
+    try [PushNotification.Priority.immediate, .consideringDevicePower].flatMap { priority in
       try ["a", "b"].map { text in
         var notification = PushNotification(alert: text)
         notification.priority = priority

@@ -26,7 +26,7 @@ internal import Testing
     func runUntil(_ isDone: () -> Bool) -> Bool {
       engine.loop.run(limit: .seconds(3_600), stepLimit: 5_000_000, until: isDone) == .done
     }
-    try process.submit(normal, priority: .considerate)
+    try process.submit(normal, priority: .consideringDevicePower)
     #expect(runUntil { provider.accepted.count > 100 })
     let before = accepted(normal)
     try process.submit(high, priority: .immediate)

@@ -44,9 +44,7 @@ internal import Testing
 
   @Test(
     "the simulation of crashes finds mistakes that are planted in the journal over HTTP/2, where nothing is rewound",
-    arguments: EngineJournalOptions.PlantedMistake.allCases.filter {
-      $0 != .rewindClearsDoubt && $0 != .rewindKeepsIntent
-    })
+    arguments: EngineJournalOptions.PlantedMistake.ofJournal.filter { $0 != .rewindKeepsIntent })
   func plantedJournalMistakesAreFound(mistake: EngineJournalOptions.PlantedMistake) {
     let found = (1...400).contains {
       !CrashSimulation(Scenario.http2(seed: UInt64($0)), plantedMistake: mistake).run().isEmpty

@@ -13,7 +13,7 @@ enum Arrows {
     "PushEngine": ["PushWire", "PushTransport", "PushJournal"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
     "Carillon": [
-      "PushWire", "PushTransport", "PushJournal", "PushEngine", "ServiceLifecycle", "Logging", "Foundation",
+      "PushWire", "PushTransport", "PushJournal", "PushEngine", "NIOPosix", "ServiceLifecycle", "Logging", "Foundation",
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushSend": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Foundation"],

@@ -1,6 +1,7 @@
 internal import Foundation
 package import Logging
 package import PushEngine
+internal import PushTransport
 
 /// What a service shows of an app: see `carillon serve`.
 extension PushApp {
@@ -38,14 +39,14 @@ extension Deployment {
   /// The same for a service of many apps: one whose credential cannot be used begins suspended,
   /// with that as its reason, and keeps no other from working.
   ///
-  /// - Throws: as ``init(apps:journal:threads:shutdownTimeout:logger:)`` does, but not because of a
-  ///   credential.
+  /// - Throws: as ``init(apps:journal:threads:eventLoopGroup:shutdownTimeout:logger:)`` does, but
+  ///   not because of a credential.
   package convenience init(
     serving apps: [AppConfiguration], journal: JournalSettings, shutdownTimeout: Duration, logger: Logger
   ) throws(CarillonError) {
     self.init(
       core: try DeploymentCore(
-        apps: apps, journal: journal, threads: ProcessInfo.processInfo.activeProcessorCount,
+        apps: apps, journal: journal, loops: { LoopGroup(threads: ProcessInfo.processInfo.activeProcessorCount) },
         shutdownTimeout: shutdownTimeout, logger: logger, toleratesCredentials: true))
   }
 }

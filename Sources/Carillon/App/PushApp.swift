@@ -33,10 +33,10 @@ public struct PushApp: Sendable, Identifiable {
   /// got an outcome.
   ///
   /// - Returns: the outcome. That the gateway refuses the notification is no error.
-  /// - Throws: ``CarillonError/Code-swift.struct/payload`` if the gateway would refuse the
-  ///   notification whatever the device, ``CarillonError/Code-swift.struct/gateway`` if the app has
-  ///   stopped, ``CarillonError/Code-swift.struct/journal`` if the journal cannot be written, and
-  ///   ``CarillonError/Code-swift.struct/cancelled`` if it was not handed over because the
+  /// - Throws: ``CarillonError/ErrorCode/payload`` if the gateway would refuse the
+  ///   notification whatever the device, ``CarillonError/ErrorCode/gateway`` if the app has
+  ///   stopped, ``CarillonError/ErrorCode/journal`` if the journal cannot be written, and
+  ///   ``CarillonError/ErrorCode/cancelled`` if it was not handed over because the
   ///   deployment has ended, the app was removed or the task was cancelled.
   public func send(_ notification: PushNotification, to token: DeviceToken) async throws(CarillonError) -> PushOutcome {
     let runtime = try await core.runtime(of: entry)
@@ -54,7 +54,7 @@ public struct PushApp: Sendable, Identifiable {
   /// over by then end as ``PushOutcome/cancelled``.
   ///
   /// - Throws: as ``send(_:to:)->PushOutcome``:
-  ///   ``CarillonError/Code-swift.struct/payload`` before anything is sent,
+  ///   ``CarillonError/ErrorCode/payload`` before anything is sent,
   ///   other errors when every notification that was handed over has its outcome.
   public func send(_ batch: [(PushNotification, DeviceToken)]) async throws(CarillonError) -> [PushOutcome] {
     let runtime = try await core.runtime(of: entry)
@@ -92,8 +92,8 @@ public struct PushApp: Sendable, Identifiable {
   /// closed when what is in flight on them has its outcome. Campaigns and single sends continue. An
   /// app that has stopped starts again.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/credential`` or
-  ///   ``CarillonError/Code-swift.struct/configuration``.
+  /// - Throws: ``CarillonError/ErrorCode/credential`` or
+  ///   ``CarillonError/ErrorCode/configuration``.
   public func replaceCredential(_ credential: AppConfiguration.Credential) async throws(CarillonError) {
     try await core.replaceCredential(of: entry, credential.settings)
   }
@@ -162,7 +162,7 @@ public struct PushApp: Sendable, Identifiable {
 
   /// Checks a notification, and makes it ready for any number of devices.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/payload`` for what the gateway would refuse.
+  /// - Throws: ``CarillonError/ErrorCode/payload`` for what the gateway would refuse.
   package func prepare(_ notification: PushNotification) throws(CarillonError) -> PreparedNotification {
     try PreparedNotification(
       notification, payload: notification.json, app: entry.configuration, kind: entry.credential.kind,

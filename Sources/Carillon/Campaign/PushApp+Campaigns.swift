@@ -13,10 +13,10 @@ extension PushApp {
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
   ///   - notAccepted: called with every notification that was not accepted, from any thread and
   ///     from several at once. It must return soon. Default nil.
-  /// - Throws: ``CarillonError/Code-swift.struct/payload``,
-  ///   ``CarillonError/Code-swift.struct/gateway``, ``CarillonError/Code-swift.struct/journal`` or
-  ///   ``CarillonError/Code-swift.struct/cancelled``, as ``send(_:to:)->PushOutcome`` does.
-  public func campaign(
+  /// - Throws: ``CarillonError/ErrorCode/payload``,
+  ///   ``CarillonError/ErrorCode/gateway``, ``CarillonError/ErrorCode/journal`` or
+  ///   ``CarillonError/ErrorCode/cancelled``, as ``send(_:to:)->PushOutcome`` does.
+  public func startCampaign(
     _ notification: PushNotification, to tokens: [DeviceToken], name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
@@ -26,6 +26,27 @@ extension PushApp {
         .payload, "The notification has the placeholder {{\(column)}}, but tokens alone bring no values.")
     }
     return try await begin(plan, .list(TokenList(tokens.map(\.wire)), count: tokens.count), notAccepted)
+  }
+
+  /// Sends a notification to every recipient of an array.
+  ///
+  /// - Parameters:
+  ///   - notification: what every recipient gets. `{{name}}` in it stands for the recipient's value
+  ///     `name`.
+  ///   - recipients: to whom.
+  ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
+  ///   - notAccepted: called with every notification that was not accepted, from any thread and
+  ///     from several at once. It must return soon. Default nil.
+  /// - Throws: as ``startCampaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
+  public func startCampaign(
+    _ notification: PushNotification, to recipients: [Recipient], name: String = "",
+    notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
+  ) async throws(CarillonError) -> PushCampaign {
+    let stream = AsyncStream { continuation in
+      for recipient in recipients { continuation.yield(recipient) }
+      continuation.finish()
+    }
+    return try await startCampaign(notification, to: stream, name: name, notAccepted: notAccepted)
   }
 
   /// Sends a notification to every recipient that a sequence yields.
@@ -38,12 +59,12 @@ extension PushApp {
   ///   - notification: what every recipient gets. `{{name}}` in it stands for the recipient's value
   ///     `name`.
   ///   - recipients: to whom. When it throws, what was read gets its outcome, and
-  ///     ``PushCampaign/account()`` throws.
+  ///     ``PushCampaign/result()`` throws.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
   ///   - notAccepted: called with every notification that was not accepted, from any thread and
   ///     from several at once. It must return soon. Default nil.
-  /// - Throws: as ``campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
-  public func campaign<Recipients: AsyncSequence & Sendable>(
+  /// - Throws: as ``startCampaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
+  public func startCampaign<Recipients: AsyncSequence & Sendable>(
     _ notification: PushNotification, to recipients: Recipients, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign where Recipients.Element == Recipient {
@@ -65,9 +86,9 @@ extension PushApp {
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
   ///   - notAccepted: called with every notification that was not accepted, from any thread and
   ///     from several at once. It must return soon. Default nil.
-  /// - Throws: ``CarillonError/Code-swift.struct/audience`` if the file cannot be opened or has no
-  ///   token, and as ``campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
-  public func campaign(
+  /// - Throws: ``CarillonError/ErrorCode/audience`` if the file cannot be opened or has no
+  ///   token, and as ``startCampaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
+  public func startCampaign(
     _ notification: PushNotification, toTokensIn path: String, name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
@@ -99,15 +120,18 @@ extension PushApp {
   func begin(
     _ plan: PlannedCampaign, _ source: CampaignSource, _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
   ) async throws(CarillonError) -> PushCampaign {
-    let listener = CampaignListener(goneDevices: entry.goneDevices, notAccepted: notAccepted)
-    return try await begin(plan, source, listener: listener)
+    let unaccepted = UnacceptedNotifications()
+    let listener = CampaignListener(
+      goneDevices: entry.goneDevices, notAccepted: notAccepted, unaccepted: unaccepted.continuation)
+    return try await begin(plan, source, listener: listener, unaccepted: unaccepted)
   }
 
   /// Begins a campaign, which continues in the background.
   ///
   /// - Parameter listener: gets the outcomes.
   package func begin(
-    _ plan: PlannedCampaign, _ source: CampaignSource, listener: (any OutcomeListener)?
+    _ plan: PlannedCampaign, _ source: CampaignSource, listener: (any OutcomeListener)?,
+    unaccepted: UnacceptedNotifications = UnacceptedNotifications()
   ) async throws(CarillonError) -> PushCampaign {
     let runtime = try await core.runtime(of: entry)
     var number = plan.number
@@ -117,7 +141,7 @@ extension PushApp {
     let campaign = PushCampaign(
       run, app: id, name: plan.context.name, source: source,
       chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity),
-      loop: runtime.engine.loop, isKept: isServed)
+      loop: runtime.engine.loop, isKept: isServed, unaccepted: unaccepted)
     guard runtime.engine.jobs.put({ await campaign.serve(runtime) }) else { throw DeploymentCore.hasEnded }
     return campaign
   }
@@ -127,12 +151,25 @@ extension PushApp {
 private struct CampaignListener: OutcomeListener {
   let goneDevices: Multicast<PushApp.GoneDevice>
   let notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
+  let unaccepted: AsyncStream<UnacceptedNotification>.Continuation
 
   func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
     let told = PushOutcome(outcome, goneSince: goneSince)
     if outcome.saysGone, let token = try? DeviceToken(hex: token) {
       goneDevices.send(PushApp.GoneDevice(token: token, since: told.rejection?.goneSince))
     }
-    notAccepted?(UnacceptedNotification(position: Int(clamping: line), token: token, outcome: told))
+    let notification = UnacceptedNotification(position: Int(clamping: line), token: token, outcome: told)
+    notAccepted?(notification)
+    unaccepted.yield(notification)
+  }
+}
+
+/// The notifications of a campaign that were not accepted, for one loop.
+package struct UnacceptedNotifications: Sendable {
+  let stream: AsyncStream<UnacceptedNotification>
+  let continuation: AsyncStream<UnacceptedNotification>.Continuation
+
+  package init() {
+    (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16_384))
   }
 }

@@ -7,9 +7,9 @@ internal import Synchronization
 ///
 /// ```swift
 /// let sale = PushNotification(alert: "Sale ends {{day}}")
-/// let campaign = try await news.campaign(sale, to: recipients)
+/// let campaign = try await news.startCampaign(sale, to: recipients)
 /// for await progress in campaign.progress { print(progress.account.accepted) }
-/// let account = try await campaign.account()
+/// let account = try await campaign.result()
 /// ```
 ///
 /// It continues even if no one reads its progress. Back-pressure reaches its recipients: an
@@ -31,6 +31,7 @@ public final class PushCampaign: Sendable {
   private let run: CampaignRun
   private let source: CampaignSource
   private let loop: any Loop
+  private let unaccepted: UnacceptedNotifications
   private let chunk: AudienceChunk
   /// A service's campaign, which its app's registry knows since before the journal did. It resumes
   /// when its app is removed and added again.
@@ -42,7 +43,7 @@ public final class PushCampaign: Sendable {
 
   init(
     _ run: CampaignRun, app: String, name: String, source: CampaignSource, chunk: AudienceChunk, loop: any Loop,
-    isKept: Bool = false
+    isKept: Bool, unaccepted: UnacceptedNotifications
   ) {
     self.run = run
     self.app = app
@@ -51,6 +52,7 @@ public final class PushCampaign: Sendable {
     self.loop = loop
     self.chunk = chunk
     self.isKept = isKept
+    self.unaccepted = unaccepted
   }
 
   // MARK: Its course
@@ -70,6 +72,7 @@ public final class PushCampaign: Sendable {
     if run.hasLeftRest { ending.withLock { $0 = .cutShort } }
     if run.ledger.isCancelled, let reason = runtime.app.failure { note(.appStopped(reason)) }
     ended.open()
+    unaccepted.continuation.finish()
     if let number { runtime.runs.remove(number) }
   }
 
@@ -116,12 +119,12 @@ public final class PushCampaign: Sendable {
   /// The account when the campaign has ended.
   ///
   /// - Throws: if it ended before it was through, other than by ``cancel()``:
-  ///   ``CarillonError/Code-swift.struct/audience`` if its recipients could not be read to their
-  ///   end, ``CarillonError/Code-swift.struct/gateway`` if its app has stopped, and
-  ///   ``CarillonError/Code-swift.struct/cancelled`` if the deployment has ended or the app was
-  ///   removed. ``accountSoFar`` is final then. Also ``CarillonError/Code-swift.struct/cancelled``
+  ///   ``CarillonError/ErrorCode/audience`` if its recipients could not be read to their
+  ///   end, ``CarillonError/ErrorCode/gateway`` if its app has stopped, and
+  ///   ``CarillonError/ErrorCode/cancelled`` if the deployment has ended or the app was
+  ///   removed. ``accountSoFar`` is final then. Also ``CarillonError/ErrorCode/cancelled``
   ///   if the task that waits is cancelled; the campaign continues.
-  public func account() async throws(CarillonError) -> CampaignAccount {
+  public func result() async throws(CarillonError) -> CampaignAccount {
     await ended.wait()
     guard ended.isOpen else { throw CarillonError(.cancelled, "The task was cancelled before the campaign had ended.") }
     switch ending.withLock({ $0 }) {
@@ -157,6 +160,12 @@ public final class PushCampaign: Sendable {
 
   /// How much of its recipients has been read, from 0 to 1; nil if that is unknown.
   package var fractionRead: Double? { source.fractionRead(submitted: accountSoFar.submitted) }
+
+  /// The notifications that were not accepted, for one loop. It ends with the campaign.
+  ///
+  /// A loop that falls behind by more than 16,384 loses the oldest; `notAccepted` of
+  /// ``PushApp/startCampaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)`` loses none.
+  public var unacceptedNotifications: some AsyncSequence<UnacceptedNotification, Never> & Sendable { unaccepted.stream }
 
   /// Snapshots, four a second, the first at once and the last when the campaign has ended.
   ///

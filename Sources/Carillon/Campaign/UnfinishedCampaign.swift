@@ -7,7 +7,7 @@ internal import PushWire
 /// ```swift
 /// for unfinished in deployment.unfinishedCampaigns {
 ///   let campaign = try await unfinished.resume(to: tokens)
-///   print(try await campaign.account())
+///   print(try await campaign.result())
 /// }
 /// ```
 ///
@@ -53,9 +53,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   /// Sends what was read, and reads nothing more.
   ///
   /// - Parameter notAccepted: as in
-  ///   ``PushApp/campaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if the deployment has no such app,
-  ///   ``CarillonError/Code-swift.struct/journalContent`` if the app's transport is another one
+  ///   ``PushApp/startCampaign(_:to:name:notAccepted:)-(_,[DeviceToken],_,_)``.
+  /// - Throws: ``CarillonError/ErrorCode/configuration`` if the deployment has no such app,
+  ///   ``CarillonError/ErrorCode/journalContent`` if the app's transport is another one
   ///   now, or the campaign was resumed or abandoned before; and as that method.
   public func resume(
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -97,9 +97,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   ///   - path: of the same file as before, which must not have changed. Its size and SHA-256 are
   ///     compared, unless it was no regular file.
   ///   - notAccepted: called for each notification that is not accepted.
-  /// - Throws: as ``resume(notAccepted:)``, ``CarillonError/Code-swift.struct/journalContent`` if
+  /// - Throws: as ``resume(notAccepted:)``, ``CarillonError/ErrorCode/journalContent`` if
   ///   the file has changed since the campaign began, and
-  ///   ``CarillonError/Code-swift.struct/audience`` if it cannot be read. The campaign stays
+  ///   ``CarillonError/ErrorCode/audience`` if it cannot be read. The campaign stays
   ///   unfinished then.
   public func resume(
     toTokensIn path: String, notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
@@ -114,8 +114,8 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   /// Gives it up: what was not sent counts as cancelled, what may have arrived as unknown.
   ///
   /// - Returns: the final account.
-  /// - Throws: ``CarillonError/Code-swift.struct/journalContent`` if it was resumed or abandoned
-  ///   before, and ``CarillonError/Code-swift.struct/journal`` if the journal cannot be written.
+  /// - Throws: ``CarillonError/ErrorCode/journalContent`` if it was resumed or abandoned
+  ///   before, and ``CarillonError/ErrorCode/journal`` if the journal cannot be written.
   @discardableResult
   public func abandon() async throws(CarillonError) -> CampaignAccount {
     let journal = try take()

@@ -135,7 +135,7 @@ package struct AppSetting: Sendable {
 extension AppConfiguration {
   /// Checks what a deployment demands of an app.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration``.
+  /// - Throws: ``CarillonError/ErrorCode/configuration``.
   package func check() throws(CarillonError) {
     func demand(_ isGood: Bool, _ problem: String) throws(CarillonError) {
       if !isGood { throw CarillonError(.configuration, "The app \"\(id)\": \(problem).") }

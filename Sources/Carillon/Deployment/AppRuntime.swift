@@ -180,7 +180,7 @@ final class AppRuntime: Sendable {
   /// Why it cannot send any more, as an error.
   var failure: CarillonError? {
     app.failure.map { reason in
-      let code: CarillonError.Code = engine.journal?.failure == nil ? .gateway : .journal
+      let code: CarillonError.ErrorCode = engine.journal?.failure == nil ? .gateway : .journal
       return CarillonError(code, "The app \"\(entry.id)\" has stopped: \(reason).")
     }
   }

@@ -1,5 +1,6 @@
 internal import Foundation
 public import Logging
+public import NIOPosix
 package import PushEngine
 internal import PushTransport
 public import ServiceLifecycle
@@ -20,7 +21,7 @@ public import ServiceLifecycle
 /// ```
 ///
 /// All connections belong to ``run()``. A call that needs a connection waits for it, and throws
-/// ``CarillonError/Code-swift.struct/cancelled`` after it has ended.
+/// ``CarillonError/ErrorCode/cancelled`` after it has ended.
 ///
 /// When ``run()`` ends, by cancellation or by a graceful shutdown, single sends that were handed
 /// over are still sent, campaigns stop reading, what is in flight gets its outcome, connections are
@@ -34,19 +35,25 @@ public final class Deployment: Service, Sendable {
   ///   - apps: with different ids. More can be added later: ``add(_:)``.
   ///   - journal: whether what is unfinished survives the end of the process. Default: no.
   ///   - threads: event loops. Default: one for each processor.
+  ///   - eventLoopGroup: whose event loops are used, and not ended, in place of threads of the
+  ///     deployment's own. Default nil.
   ///   - shutdownTimeout: how long notifications in flight may take to get their outcome when
   ///     ``run()`` ends or an app is removed. Default 10 s.
   ///   - logger: where starts, ends and connection trouble are logged. Tokens and payloads are not.
   ///     Default nil: nowhere.
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration``,
-  ///   ``CarillonError/Code-swift.struct/credential`` or
-  ///   ``CarillonError/Code-swift.struct/journal``.
+  /// - Throws: ``CarillonError/ErrorCode/configuration``,
+  ///   ``CarillonError/ErrorCode/credential`` or
+  ///   ``CarillonError/ErrorCode/journal``.
   public init(
     apps: [AppConfiguration], journal: JournalSettings = .none, threads: Int? = nil,
-    shutdownTimeout: Duration = .seconds(10), logger: Logger? = nil
+    eventLoopGroup: MultiThreadedEventLoopGroup? = nil, shutdownTimeout: Duration = .seconds(10), logger: Logger? = nil
   ) throws(CarillonError) {
     core = try DeploymentCore(
-      apps: apps, journal: journal, threads: threads ?? ProcessInfo.processInfo.activeProcessorCount,
+      apps: apps, journal: journal,
+      loops: {
+        eventLoopGroup.map { LoopGroup($0) }
+          ?? LoopGroup(threads: max(1, threads ?? ProcessInfo.processInfo.activeProcessorCount))
+      },
       shutdownTimeout: shutdownTimeout,
       logger: logger ?? Logger(label: "carillon") { _ in SwiftLogNoOpLogHandler() })
   }
@@ -59,7 +66,7 @@ public final class Deployment: Service, Sendable {
   package init(_ apps: [AppEntry], journal: EngineJournal?) {
     core = DeploymentCore(
       apps, registry: ProviderTokenRegistry(), journal: journal, closesJournal: false,
-      threads: ProcessInfo.processInfo.activeProcessorCount, shutdownTimeout: .seconds(10),
+      loops: { LoopGroup(threads: ProcessInfo.processInfo.activeProcessorCount) }, shutdownTimeout: .seconds(10),
       logger: Logger(label: "carillon") { _ in SwiftLogNoOpLogHandler() })
   }
 
@@ -67,8 +74,8 @@ public final class Deployment: Service, Sendable {
   ///
   /// A deployment runs once.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/journal`` if the journal could not be closed in
-  ///   good order, and ``CarillonError/Code-swift.struct/configuration`` if it has run before.
+  /// - Throws: ``CarillonError/ErrorCode/journal`` if the journal could not be closed in
+  ///   good order, and ``CarillonError/ErrorCode/configuration`` if it has run before.
   public func run() async throws {
     let core = core
     try await withGracefulShutdownHandler {
@@ -95,7 +102,7 @@ public final class Deployment: Service, Sendable {
   /// The handle of an app.
   ///
   /// - Parameter id: the app's ``AppConfiguration/id``.
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if there is none.
+  /// - Throws: ``CarillonError/ErrorCode/configuration`` if there is none.
   public func app(_ id: String) throws(CarillonError) -> PushApp { PushApp(try core.entry(id), core) }
 
   /// The handles of all apps, in the order in which they were added.
@@ -104,8 +111,8 @@ public final class Deployment: Service, Sendable {
   /// Adds an app, at any time. Its credential is read and checked.
   ///
   /// - Returns: the app's handle.
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` or
-  ///   ``CarillonError/Code-swift.struct/credential``.
+  /// - Throws: ``CarillonError/ErrorCode/configuration`` or
+  ///   ``CarillonError/ErrorCode/credential``.
   @discardableResult
   public func add(_ app: AppConfiguration) throws(CarillonError) -> PushApp { PushApp(try core.add(app), core) }
 
@@ -116,6 +123,6 @@ public final class Deployment: Service, Sendable {
   /// timeout.
   ///
   /// - Parameter id: the app's ``AppConfiguration/id``.
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` if there is none.
+  /// - Throws: ``CarillonError/ErrorCode/configuration`` if there is none.
   public func remove(_ id: String) async throws(CarillonError) { try await core.remove(id) }
 }

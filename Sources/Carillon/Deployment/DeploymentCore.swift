@@ -27,7 +27,7 @@ final class DeploymentCore: Sendable {
   let journal: EngineJournal?
   private let closesJournal: Bool
   let events = Multicast<AppOccurrence>(bufferLimit: 1024)
-  private let threads: Int
+  private let makeLoops: @Sendable () -> LoopGroup
   private let shutdownTimeout: Duration
   private let toleratesCredentials: Bool
   private let state: Mutex<State>
@@ -41,8 +41,8 @@ final class DeploymentCore: Sendable {
 
   /// - Parameter toleratesCredentials: see ``AppEntry``.
   convenience init(
-    apps: [AppConfiguration], journal settings: JournalSettings, threads: Int, shutdownTimeout: Duration,
-    logger: Logger, toleratesCredentials: Bool = false
+    apps: [AppConfiguration], journal settings: JournalSettings, loops: @escaping @Sendable () -> LoopGroup,
+    shutdownTimeout: Duration, logger: Logger, toleratesCredentials: Bool = false
   ) throws(CarillonError) {
     let registry = ProviderTokenRegistry()
     var entries: [AppEntry] = []
@@ -59,7 +59,7 @@ final class DeploymentCore: Sendable {
       }
     }
     self.init(
-      entries, registry: registry, journal: opened?.journal, threads: threads, shutdownTimeout: shutdownTimeout,
+      entries, registry: registry, journal: opened?.journal, loops: loops, shutdownTimeout: shutdownTimeout,
       logger: logger, toleratesCredentials: toleratesCredentials)
     if let opened { state.withLock { $0.unfinished = opened.report.unfinished } }
   }
@@ -67,7 +67,8 @@ final class DeploymentCore: Sendable {
   /// - Parameter closesJournal: at the end of the deployment.
   init(
     _ entries: [AppEntry], registry: ProviderTokenRegistry, journal: EngineJournal?, closesJournal: Bool = true,
-    threads: Int, shutdownTimeout: Duration, logger: Logger, toleratesCredentials: Bool = false
+    loops: @escaping @Sendable () -> LoopGroup, shutdownTimeout: Duration, logger: Logger,
+    toleratesCredentials: Bool = false
   ) {
     self.registry = registry
     self.journal = journal
@@ -75,7 +76,7 @@ final class DeploymentCore: Sendable {
     state = Mutex(State(entries: entries))
     self.toleratesCredentials = toleratesCredentials
     self.logger = logger
-    self.threads = max(1, threads)
+    makeLoops = loops
     self.shutdownTimeout = shutdownTimeout
   }
 
@@ -278,7 +279,7 @@ final class DeploymentCore: Sendable {
       return !state.hasRun
     }
     guard mayRun else { throw CarillonError(.configuration, "A deployment runs once.") }
-    let engine = RunningEngine(threads: threads, journal: journal)
+    let engine = RunningEngine(makeLoops(), journal: journal)
     await withTaskCancellationHandler {
       await serve(engine)
     } onCancel: {

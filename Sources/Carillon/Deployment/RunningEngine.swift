@@ -34,7 +34,10 @@ package final class RunningEngine: Sendable {
   ///   - threads: event loops; one per core is right.
   ///   - journal: shared by all apps; the caller closes it, after ``shutDown()``.
   package convenience init(threads: Int, journal: EngineJournal?) {
-    let group = LoopGroup(threads: threads)
+    self.init(LoopGroup(threads: threads), journal: journal)
+  }
+
+  convenience init(_ group: LoopGroup, journal: EngineJournal?) {
     self.init(
       loops: group.loops, journal: journal, wallClockMilliseconds: { NIOLoop.wallClockMilliseconds },
       shutDownLoops: { await group.shutDown() })

@@ -118,7 +118,7 @@ package final class FeedbackReader: LinkDelegate {
 
   private func ending(_ state: State, _ reason: LinkClosure) -> Result<Int, CarillonError> {
     let count = state.count
-    func failure(_ code: CarillonError.Code, _ message: String) -> Result<Int, CarillonError> {
+    func failure(_ code: CarillonError.ErrorCode, _ message: String) -> Result<Int, CarillonError> {
       .failure(CarillonError(code, message))
     }
     if let problem = state.outputProblem {

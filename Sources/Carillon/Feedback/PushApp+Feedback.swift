@@ -16,11 +16,11 @@ extension PushApp {
   /// for try await device in app.feedback(from: service) { try await forget(device.token) }
   /// ```
   ///
-  /// The loop throws a ``CarillonError``: ``CarillonError/Code-swift.struct/gateway`` if the
-  /// service cannot be reached or breaks off, ``CarillonError/Code-swift.struct/incomplete`` if it
+  /// The loop throws a ``CarillonError``: ``CarillonError/ErrorCode/gateway`` if the
+  /// service cannot be reached or breaks off, ``CarillonError/ErrorCode/incomplete`` if it
   /// ends the connection without closing TLS, so that entries may be missing,
-  /// ``CarillonError/Code-swift.struct/configuration`` if the app speaks HTTP/2, which has no such
-  /// service (see ``goneDevices``), and ``CarillonError/Code-swift.struct/cancelled`` if the task
+  /// ``CarillonError/ErrorCode/configuration`` if the app speaks HTTP/2, which has no such
+  /// service (see ``goneDevices``), and ``CarillonError/ErrorCode/cancelled`` if the task
   /// is cancelled, the app removed or the deployment ended. Every entry that it yielded before is
   /// good.
   ///

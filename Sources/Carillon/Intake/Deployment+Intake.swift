@@ -5,7 +5,7 @@ extension Deployment {
   /// Makes ``PushApp/submit(_:)`` possible. The outcomes of everything that is accepted, now or by
   /// an earlier process, are reported to `recorder`. To be called once, before the deployment runs.
   ///
-  /// - Throws: ``CarillonError/Code-swift.struct/configuration`` without a journal.
+  /// - Throws: ``CarillonError/ErrorCode/configuration`` without a journal.
   package func recordIntake(with recorder: any IntakeRecorder) throws(CarillonError) {
     guard let journal = core.journal else {
       throw CarillonError(.configuration, "Taking notifications in needs a journal.")
@@ -47,10 +47,10 @@ extension PushApp {
   /// the deployment's recorder.
   ///
   /// - Returns: the identifier of each, in the same order.
-  /// - Throws: ``CarillonError/Code-swift.struct/payload`` before anything is accepted,
-  ///   ``CarillonError/Code-swift.struct/gateway`` if the app has stopped,
-  ///   ``CarillonError/Code-swift.struct/journal`` and
-  ///   ``CarillonError/Code-swift.struct/cancelled`` as ``send(_:to:)->PushOutcome`` does. After
+  /// - Throws: ``CarillonError/ErrorCode/payload`` before anything is accepted,
+  ///   ``CarillonError/ErrorCode/gateway`` if the app has stopped,
+  ///   ``CarillonError/ErrorCode/journal`` and
+  ///   ``CarillonError/ErrorCode/cancelled`` as ``send(_:to:)->PushOutcome`` does. After
   ///   the last two some may be sent all the same.
   package func submit(
     _ notifications: [(PushNotification, DeviceToken)]

@@ -14,7 +14,7 @@ public struct DeviceToken: Hashable, Sendable {
   /// Digits may have either case. Spaces and one pair of `<>` around the whole are ignored.
   ///
   /// - Parameter hex: two hexadecimal digits for each byte.
-  /// - Throws: ``CarillonError/Code-swift.struct/audience`` if that is no token. The message does
+  /// - Throws: ``CarillonError/ErrorCode/audience`` if that is no token. The message does
   ///   not repeat the text.
   public init(hex: String) throws(CarillonError) {
     do throws(DeviceTokenError) {
@@ -27,7 +27,7 @@ public struct DeviceToken: Hashable, Sendable {
   /// Takes the token's bytes.
   ///
   /// - Parameter bytes: 1 to 100 of them.
-  /// - Throws: ``CarillonError/Code-swift.struct/audience`` if there are none or more than 100.
+  /// - Throws: ``CarillonError/ErrorCode/audience`` if there are none or more than 100.
   public init(bytes: some Collection<UInt8>) throws(CarillonError) {
     guard let wire = TokenBytes(bytes: bytes) else {
       throw CarillonError(.audience, "A device token has 1 to 100 bytes, not \(bytes.count).")

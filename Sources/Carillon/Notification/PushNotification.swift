@@ -6,7 +6,7 @@ package import PushWire
 /// ```swift
 /// let hello = PushNotification(alert: "Hello", badge: 1)
 /// var quiet = PushNotification(PushPayload(alert: "3 new messages"))
-/// quiet.priority = .considerate
+/// quiet.priority = .consideringDevicePower
 /// quiet.collapseID = "inbox"
 /// quiet.expiration = .after(.seconds(3600))
 /// ```
@@ -23,7 +23,7 @@ public struct PushNotification: Hashable, Sendable {
   /// ``AppConfiguration/pushType``.
   public var pushType: PushType?
   /// How urgent its delivery is (`apns-priority`). Default nil: the service's, which is
-  /// ``Priority/immediate``; of background notifications ``Priority/considerate``.
+  /// ``Priority/immediate``; of background notifications ``Priority/consideringDevicePower``.
   public var priority: Priority?
   /// Until when it is worth delivering (`apns-expiration`). Default nil: the service's, up to 30
   /// days.
@@ -94,7 +94,7 @@ extension PushNotification {
 
     /// Shows, plays or badges something.
     public static let alert = PushType(wire: .alert)
-    /// Wakes the app, and shows nothing. Its priority must be ``Priority/considerate``.
+    /// Wakes the app, and shows nothing. Its priority must be ``Priority/consideringDevicePower``.
     public static let background = PushType(wire: .background)
     /// Updates a watch complication. Topic suffix `.complication`.
     public static let complication = PushType(wire: .complication)
@@ -132,7 +132,7 @@ extension PushNotification {
     /// 1: power before everything else; never wakes the device. HTTP/2 only.
     case low = 1
     /// 5: when it saves power.
-    case considerate = 5
+    case consideringDevicePower = 5
     /// 10: now.
     case immediate = 10
   }

@@ -37,7 +37,7 @@ package final class PreparedNotification: Sendable {
   /// - Parameters:
   ///   - payload: what is checked: of a template, a sample.
   ///   - now: seconds since 1970.
-  /// - Throws: ``CarillonError/Code-swift.struct/payload`` for what the gateway would refuse.
+  /// - Throws: ``CarillonError/ErrorCode/payload`` for what the gateway would refuse.
   init(
     _ notification: PushNotification, payload: [UInt8], app: AppConfiguration, kind: ProviderCredentialKind, now: UInt32
   ) throws(CarillonError) {

@@ -16,7 +16,7 @@ struct ServedRest: Sendable {
 
   /// Reports everybody to the listener who can be read.
   ///
-  /// - Throws: ``CarillonError``: ``CarillonError/Code-swift.struct/cancelled`` if the task was
+  /// - Throws: ``CarillonError``: ``CarillonError/ErrorCode/cancelled`` if the task was
   ///   cancelled, or that another source than a file cannot be read at present.
   func settled(_ outcome: Outcome, _ listener: any OutcomeListener) async throws(CarillonError) -> Account {
     var account = Account()

@@ -394,8 +394,8 @@ extension JournalledLane {
     (taken, ahead, moved) = (record.taken, record.ahead, record.moved)
     if let earlier {
       (runs, firstRun, kept) = (earlier.runs, earlier.firstRun, earlier.kept)
-      // A writer forgets a reservoir that is empty at a checkpoint, and begins it anew with the next
-      // notification. Its earlier records may still be there.
+      // A writer forgets a reservoir that is empty at a checkpoint, and begins it anew with the
+      // next notification. Its earlier records may still be there.
       taken.merge(earlier.taken, uniquingKeysWith: max)
     }
     returned = ReturnedRuns(record.returned, leftThrough: max(record.settled, ahead.ranges.last?.upperBound ?? 0))

@@ -14,7 +14,7 @@ struct BridgePreparation {
 
   private var last: (key: Key, notification: PreparedNotification)?
 
-  /// - Throws: ``CarillonError/Code-swift.struct/payload``: the service would refuse it.
+  /// - Throws: ``CarillonError/ErrorCode/payload``: the service would refuse it.
   mutating func prepare(_ frame: BridgeFrame, _ app: PushApp) throws(CarillonError) -> PreparedNotification {
     let key = Key(payload: frame.payload, expiration: frame.expiration, priority: frame.priority)
     if let last, last.key == key { return last.notification }
@@ -32,7 +32,7 @@ struct BridgePreparation {
     // The binary protocol has no push types. HTTP/2 demands those of a payload without a text.
     if frame.payload.holds("content-available") || frame.payload.holds("\"mdm\"") {
       switch Purpose(frame.payload) {
-      case .wake: (notification.pushType, notification.priority) = (.background, .considerate)
+      case .wake: (notification.pushType, notification.priority) = (.background, .consideringDevicePower)
       case .deviceManagement: notification.pushType = .deviceManagement
       case .other: break
       }

@@ -1,6 +1,6 @@
 internal import Glibc
 package import NIOCore
-internal import NIOPosix
+package import NIOPosix
 package import PushWire
 
 /// A ``Loop`` over a NIO event loop.
@@ -61,10 +61,19 @@ package final class LoopGroup: Sendable {
   package let loops: [NIOLoop]
   /// For channels that the caller makes.
   package let eventLoopGroup: any EventLoopGroup
-  private let threads: MultiThreadedEventLoopGroup
+  /// Nil: the threads are somebody else's.
+  private let ownThreads: MultiThreadedEventLoopGroup?
 
-  package init(threads count: Int) {
-    threads = MultiThreadedEventLoopGroup(numberOfThreads: count)
+  package convenience init(threads count: Int) {
+    let threads = MultiThreadedEventLoopGroup(numberOfThreads: count)
+    self.init(threads, ownThreads: threads)
+  }
+
+  /// Loops on threads that go on when this is shut down.
+  package convenience init(_ threads: MultiThreadedEventLoopGroup) { self.init(threads, ownThreads: nil) }
+
+  private init(_ threads: MultiThreadedEventLoopGroup, ownThreads: MultiThreadedEventLoopGroup?) {
+    self.ownThreads = ownThreads
     eventLoopGroup = threads
     loops = threads.makeIterator().map { NIOLoop($0) }
   }
@@ -72,9 +81,9 @@ package final class LoopGroup: Sendable {
   /// The loop of a channel on ``eventLoopGroup``; nil for other channels.
   package func loop(of eventLoop: any EventLoop) -> NIOLoop? { loops.first { $0.eventLoop === eventLoop } }
 
-  /// Ends the threads. All channels must be closed before.
+  /// Ends its own threads. All channels must be closed before.
   package func shutDown() async {
     // It fails only if the threads have already ended.
-    try? await threads.shutdownGracefully()
+    try? await ownThreads?.shutdownGracefully()
   }
 }

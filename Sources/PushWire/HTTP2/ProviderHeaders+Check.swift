@@ -83,7 +83,7 @@ extension ProviderHeaders {
   private func checkPriority(_ found: inout [ProviderRuleViolation]) {
     guard let priority else { return }
     guard let known = PushPriority(rawValue: priority) else { return found.append(.priorityUnknown(priority)) }
-    if pushType == .background, known != .considerate { found.append(.backgroundPriority(priority)) }
+    if pushType == .background, known != .consideringDevicePower { found.append(.backgroundPriority(priority)) }
   }
 
   private func checkCollapseIdentifier(_ found: inout [ProviderRuleViolation]) {

@@ -40,7 +40,7 @@ package struct ProviderHeaders: Hashable, Sendable {
   /// The value of `apns-priority`; nil leaves the header out. A background notification always has
   /// priority 5, so it is the default there.
   package var effectivePriority: UInt8? {
-    priority ?? (pushType == .background ? PushPriority.considerate.rawValue : nil)
+    priority ?? (pushType == .background ? PushPriority.consideringDevicePower.rawValue : nil)
   }
 
   /// The largest payload in bytes of uncompressed JSON: 4096, or 5120 for VoIP and broadcasts.

@@ -44,7 +44,7 @@ package enum PushPriority: UInt8, Hashable, Sendable, CaseIterable {
   /// Saves power above all; never wakes the device.
   case low = 1
   /// Delivered when it saves power.
-  case considerate = 5
+  case consideringDevicePower = 5
   /// Delivered at once. The service's default.
   case immediate = 10
 }

@@ -44,10 +44,10 @@ struct CampaignStateTests {
 
   @Test("what an app causes is no failure of a part that could not begin; only a journal or the end leaves it")
   func setbacks() {
-    func setback(_ code: CarillonError.Code, isEnding: Bool = false, isAppTroubled: Bool = false) -> PartSetback {
+    func setback(_ code: CarillonError.ErrorCode, isEnding: Bool = false, isAppTroubled: Bool = false) -> PartSetback {
       PartSetback(code, isEnding: isEnding, isAppTroubled: isAppTroubled)
     }
-    for code in [CarillonError.Code.configuration, .cancelled, .gateway, .credential] {
+    for code in [CarillonError.ErrorCode.configuration, .cancelled, .gateway, .credential] {
       #expect(setback(code) == .begins, "the app is removed, or was a moment ago: \(code)")
       #expect(setback(code, isEnding: true) == .leaves)
     }

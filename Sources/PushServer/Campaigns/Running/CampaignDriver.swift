@@ -306,7 +306,7 @@ struct CampaignDriver: Sendable {
     }
     let account: CampaignAccount
     do throws(CarillonError) {
-      account = try await campaign.account()
+      account = try await campaign.result()
     } catch {
       guard error.code == .audience else { throw error }
       campaign.giveUp()
@@ -364,7 +364,7 @@ enum PartSetback: Hashable {
   /// It can never begin.
   case fails
 
-  init(_ code: CarillonError.Code, isEnding: Bool, isAppTroubled: Bool) {
+  init(_ code: CarillonError.ErrorCode, isEnding: Bool, isAppTroubled: Bool) {
     switch code {
     case .journal: self = .leaves
     case .cancelled: self = isEnding ? .leaves : .begins

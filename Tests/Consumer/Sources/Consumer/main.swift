@@ -25,8 +25,8 @@ try await withThrowingTaskGroup(of: Void.self) { group in
   let tokens = try (0..<1000).map {
     try DeviceToken(bytes: [UInt8($0 / 256), UInt8($0 % 256)] + [UInt8](repeating: 7, count: 30))
   }
-  let campaign = try await app.campaign(PushNotification(alert: "Sale"), to: tokens)
-  let account = try await campaign.account()
+  let campaign = try await app.startCampaign(PushNotification(alert: "Sale"), to: tokens)
+  let account = try await campaign.result()
   print("a campaign: \(account.accepted) of \(account.submitted) accepted")
   group.cancelAll()
 }
