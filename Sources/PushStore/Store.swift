@@ -34,10 +34,8 @@ package protocol Store: Sendable {
   /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that
   /// others wait for, so it does nothing else.
   func write(_ changes: IntakeChanges) throws(StoreError)
-  /// Nil if nothing is known of it.
-  func outcome(of notification: StoredNotificationID) async throws(StoreError) -> StoredOutcome?
-  /// Whether a copy of it may have been sent.
-  func isDoubted(_ notification: StoredNotificationID) async throws(StoreError) -> Bool
+  /// What is known of one notification.
+  func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification
   func add(_ batch: StoredBatch) async throws(StoreError)
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
   /// How many of the notifications have which outcome; the rest has none yet.
@@ -59,7 +57,6 @@ package protocol Store: Sendable {
 
   /// Returns when they are durable. Quickest in the order of lines.
   func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError)
-  func reference(of notification: StoredNotificationID) async throws(StoreError) -> String?
   /// As ``write(_:)``, for a few notifications. Concurrent calls share a commit.
   func settle(_ changes: IntakeChanges) async throws(StoreError)
 
@@ -188,8 +185,8 @@ package protocol Store: Sendable {
   func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError)
   /// In order, with whom they are for.
   func parts(of campaign: StoredUUID) async throws(StoreError) -> [StoredCampaignPart]
-  /// How far the parts are, in order.
-  func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress]
+  /// How far the parts of campaigns are, in order; none for campaigns without parts.
+  func progress(of campaigns: [StoredUUID]) async throws(StoreError) -> [StoredUUID: [CampaignPartProgress]]
   /// Writes final accounts. Returns when they are durable; may be called on a thread that others
   /// wait for, so it does nothing else.
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
@@ -253,5 +250,12 @@ package struct StoredUUID: Hashable, Sendable {
   package init(high: UInt64, low: UInt64) {
     self.high = high
     self.low = low
+  }
+}
+
+extension Store {
+  /// How far the parts of a campaign are, in order.
+  package func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress] {
+    try await progress(of: [campaign])[campaign] ?? []
   }
 }

@@ -20,6 +20,18 @@ package struct StoredNotificationID: Hashable, Sendable {
   }
 }
 
+/// What the store knows of one notification that was accepted.
+package struct StoredNotification: Hashable, Sendable {
+  /// Nil: it has none, or the notification is not known.
+  package var outcome: StoredOutcome?
+  /// Another copy of it may have been sent.
+  package var isDoubted = false
+  /// What its caller wrote beside it.
+  package var reference: String?
+
+  package init() {}
+}
+
 /// What became of one notification.
 package struct StoredOutcome: Hashable, Sendable {
   /// Such as `accepted`, `rejected`, `expired`, `unknown`.

@@ -29,16 +29,24 @@ extension SQLiteStore {
     }
   }
 
-  package func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress] {
-    try await read { database in
-      try Row.fetchAll(
+  package func progress(
+    of campaigns: [StoredUUID]
+  ) async throws(StoreError) -> [StoredUUID: [CampaignPartProgress]] {
+    guard !campaigns.isEmpty else { return [:] }
+    return try await read { database in
+      var found: [StoredUUID: [CampaignPartProgress]] = [:]
+      let rows = try Row.fetchCursor(
         database.cachedStatement(
           sql: """
-            SELECT number, dueAt, begunAt, endedAt, account FROM campaignParts
-            WHERE high = ? AND low = ? ORDER BY number
+            SELECT high, low, number, dueAt, begunAt, endedAt, account FROM campaignParts
+            WHERE (high, low) IN (VALUES \(campaigns.map { _ in "(?, ?)" }.joined(separator: ", "))) ORDER BY number
             """),
-        arguments: [campaign.high.stored, campaign.low.stored]
-      ).map(CampaignPartProgress.init)
+        arguments: StatementArguments(campaigns.flatMap { [$0.high.stored, $0.low.stored] }))
+      while let row = try rows.next() {
+        let campaign = StoredUUID(high: UInt64(bitPattern: row["high"]), low: UInt64(bitPattern: row["low"]))
+        found[campaign, default: []].append(CampaignPartProgress(row))
+      }
+      return found
     }
   }
 

@@ -11,28 +11,42 @@ extension SQLiteStore {
     }
   }
 
-  package func outcome(of notification: StoredNotificationID) async throws(StoreError) -> StoredOutcome? {
-    let (run, line) = (notification.run, Int64(notification.line))
+  package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
+    let (high, low, line) = (id.run.high.stored, Int64(id.run.low), Int64(id.line))
     return try await read { database in
-      guard
-        let found = try Row.fetchOne(
-          database, sql: "SELECT number, app FROM runs WHERE high = ? AND low = ?",
-          arguments: [run.high.stored, Int64(run.low)])
-      else { return nil }
-      let (number, app): (Int64, String) = (found["number"], found["app"])
+      var found = StoredNotification()
+      found.reference = try String.fetchOne(
+        database.cachedStatement(
+          sql: "SELECT reference FROM notificationReferences WHERE high = ? AND low = ? AND line = ?"),
+        arguments: [high, low, line])
+      let run = try Row.fetchOne(
+        database.cachedStatement(sql: "SELECT number, app FROM runs WHERE high = ? AND low = ?"),
+        arguments: [high, low])
+      guard let run else { return found }
+      let (number, app): (Int64, String) = (run["number"], run["app"])
+      found.isDoubted =
+        try Bool.fetchOne(
+          database.cachedStatement(
+            sql: "SELECT EXISTS (SELECT 1 FROM copies WHERE run = ? AND first <= ?2 AND last >= ?2)"),
+          arguments: [number, line]) ?? false
       // What was sent again after a crash may have both: it was accepted then.
       let confirmation = try String.fetchOne(
-        database,
-        sql: """
-          SELECT confirmation FROM (
-            SELECT last, confirmation FROM accepted WHERE run = ? AND first <= ? ORDER BY first DESC LIMIT 1
-          ) WHERE last >= ?
-          """,
+        database.cachedStatement(
+          sql: """
+            SELECT confirmation FROM (
+              SELECT last, confirmation FROM accepted WHERE run = ? AND first <= ? ORDER BY first DESC LIMIT 1
+            ) WHERE last >= ?
+            """),
         arguments: [number, line, line])
-      if let confirmation { return StoredOutcome(state: "accepted", detail: confirmation, app: app) }
-      let row = try Row.fetchOne(
-        database, sql: "SELECT state, detail FROM notAccepted WHERE run = ? AND line = ?", arguments: [number, line])
-      return row.map { StoredOutcome(state: $0["state"], detail: $0["detail"], app: app) }
+      if let confirmation {
+        found.outcome = StoredOutcome(state: "accepted", detail: confirmation, app: app)
+        return found
+      }
+      found.outcome = try Row.fetchOne(
+        database.cachedStatement(sql: "SELECT state, detail FROM notAccepted WHERE run = ? AND line = ?"),
+        arguments: [number, line]
+      ).map { StoredOutcome(state: $0["state"], detail: $0["detail"], app: app) }
+      return found
     }
   }
 

@@ -1,5 +1,5 @@
 internal import GRDB
-package import PushStore
+internal import PushStore
 
 /// Notifications that may have arrived and were sent again.
 enum PossibleDuplicateSchema {
@@ -20,21 +20,6 @@ enum PossibleDuplicateSchema {
     INSERT INTO copies SELECT run, first, last, 1 FROM doubted;
     DROP TABLE doubted;
     """
-}
-
-extension SQLiteStore {
-  package func isDoubted(_ notification: StoredNotificationID) async throws(StoreError) -> Bool {
-    let (run, line) = (notification.run, Int64(notification.line))
-    return try await read { database in
-      try Bool.fetchOne(
-        database,
-        sql: """
-          SELECT EXISTS (
-            SELECT 1 FROM copies JOIN runs ON runs.number = copies.run
-            WHERE high = ? AND low = ? AND first <= ?3 AND last >= ?3)
-          """, arguments: [run.high.stored, Int64(run.low), line]) ?? false
-    }
-  }
 }
 
 extension OutcomeCounts {

@@ -28,15 +28,6 @@ extension SQLiteStore {
     }
   }
 
-  package func reference(of notification: StoredNotificationID) async throws(StoreError) -> String? {
-    let (run, line) = (notification.run, Int64(notification.line))
-    return try await read { database in
-      try String.fetchOne(
-        database, sql: "SELECT reference FROM notificationReferences WHERE high = ? AND low = ? AND line = ?",
-        arguments: [run.high.stored, Int64(run.low), line])
-    }
-  }
-
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
     let path = path
     try await write { database in try OutcomeWriter(database, path: path).write(changes) }

@@ -73,7 +73,7 @@ struct BridgeCrashTests {
     for frames in try await store.forwardedFrames(since: StoreInstant(milliseconds: 0)).map(\.frames) {
       for line in frames.firstLine..<(frames.firstLine + UInt32(frames.count)) {
         let id = StoredNotificationID(run: frames.run, line: line)
-        if try await store.isDoubted(id) { doubted.insert(id) }
+        if try await store.notification(id).isDoubted { doubted.insert(id) }
       }
     }
     try store.close()

@@ -18,10 +18,10 @@ struct OutcomeRecorderTests {
     recorder.began(run, app: "news")
     recorder.accepted(run, lines: [5], .confirmed)
     try recorder.makeIntakeDurable()
-    #expect(try await store.outcome(of: notification) == nil)
+    #expect(try await store.notification(notification).outcome == nil)
     recorder.doubted(run, lines: [4, 5])
     try recorder.makeIntakeDurable()
-    #expect(try await store.isDoubted(notification))
+    #expect(try await store.notification(notification).isDoubted)
     try store.close()
   }
 }

@@ -44,7 +44,7 @@ struct PossibleDuplicateTests {
     try older.close()
     let store = try SQLiteStore(path: path)
     #expect(try await counts(store, 1...10) == [3, 3])
-    #expect(try await store.isDoubted(StoredNotificationID(run: Self.run, line: 3)))
+    #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 3)).isDoubted)
     try store.close()
   }
 }

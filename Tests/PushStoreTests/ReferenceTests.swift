@@ -18,11 +18,12 @@ struct ReferenceTests {
     changes.notAccepted = [IntakeChanges.NotAccepted(notification: ids[0], state: "suppressed", detail: "")]
     changes.ended = [(runs[0], StoreInstant(milliseconds: 3_000))]
     try await store.settle(changes)
-    #expect(try await store.outcome(of: ids[0])?.state == "suppressed")
+    #expect(try await store.notification(ids[0]).outcome?.state == "suppressed")
     func known() async throws -> [Bool] {
       var known: [Bool] = []
       for run in runs {
-        known.append(try await store.reference(of: StoredNotificationID(run: run, line: 3_000)) == "order 3000")
+        known.append(
+          try await store.notification(StoredNotificationID(run: run, line: 3_000)).reference == "order 3000")
       }
       return known
     }

@@ -98,9 +98,9 @@ struct StoreTests {
     let attributes = try FileManager.default.attributesOfItem(atPath: path)
     #expect(attributes[.posixPermissions] as? Int == 0o600)
     store = try SQLiteStore(path: path)
-    let found = try await store.outcome(of: StoredNotificationID(run: Self.run, line: 2))
+    let found = try await store.notification(StoredNotificationID(run: Self.run, line: 2)).outcome
     #expect(found == StoredOutcome(state: "accepted", detail: "confirmed", app: "news"))
-    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 4)) == nil)
+    #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 4)).outcome == nil)
     try store.close()
   }
 
@@ -149,12 +149,12 @@ struct StoreTests {
       try store.write(changes)
     }
     for line in 1...limit {
-      let found = try await store.outcome(of: StoredNotificationID(run: Self.run, line: line))
+      let found = try await store.notification(StoredNotificationID(run: Self.run, line: line)).outcome
       let expected =
         accepted[line].map { StoredOutcome(state: "accepted", detail: $0, app: "news") }
         ?? others[line].map { StoredOutcome(state: "rejected", detail: $0, app: "news") }
       #expect(found == expected, "seed \(seed), line \(line)")
-      let isDoubted = try await store.isDoubted(StoredNotificationID(run: Self.run, line: line))
+      let isDoubted = try await store.notification(StoredNotificationID(run: Self.run, line: line)).isDoubted
       #expect(isDoubted == (copies[line] != nil), "seed \(seed), line \(line)")
     }
     let first = UInt32.random(in: 1...limit, using: &random)
@@ -228,13 +228,13 @@ struct StoreTests {
     changes.ended = [(Self.run, StoreInstant(milliseconds: 50))]
     try store.write(changes)
     try await store.forget(endedBefore: StoreInstant(milliseconds: 50))
-    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 1)) != nil)
+    #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 1)).outcome != nil)
     try await store.forget(endedBefore: StoreInstant(milliseconds: 51))
-    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 1)) == nil)
-    #expect(try await store.outcome(of: StoredNotificationID(run: Self.run, line: 16_000)) == nil)
-    #expect(try await store.outcome(of: StoredNotificationID(run: second, line: 16_000)) != nil)
-    #expect(try await !store.isDoubted(StoredNotificationID(run: Self.run, line: 6)))
-    #expect(try await store.isDoubted(StoredNotificationID(run: second, line: 6)))
+    #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 1)).outcome == nil)
+    #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 16_000)).outcome == nil)
+    #expect(try await store.notification(StoredNotificationID(run: second, line: 16_000)).outcome != nil)
+    #expect(try await !store.notification(StoredNotificationID(run: Self.run, line: 6)).isDoubted)
+    #expect(try await store.notification(StoredNotificationID(run: second, line: 6)).isDoubted)
     try store.close()
   }
 
@@ -280,7 +280,7 @@ struct StoreTests {
     func known() async throws -> [StoredRunID] {
       var known: [StoredRunID] = []
       for run in [Self.run, open, ended]
-      where try await store.outcome(of: StoredNotificationID(run: run, line: 1)) != nil { known.append(run) }
+      where try await store.notification(StoredNotificationID(run: run, line: 1)).outcome != nil { known.append(run) }
       return known
     }
     try await store.forget(endedBefore: StoreInstant(milliseconds: 50))

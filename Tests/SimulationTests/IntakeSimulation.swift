@@ -26,6 +26,8 @@ final class IntakeSimulation: CustomStringConvertible {
     var settlementDelay: Duration?
     /// From which sync on the store of a process fails, by process.
     var storeFails: [Int: Int] = [:]
+    /// Which operation of the disk fails, of which process, and whether all later ones do.
+    var diskFails: (life: Int, after: Int, isLasting: Bool)?
 
     init(seed: UInt64) {
       self.seed = seed
@@ -56,7 +58,7 @@ final class IntakeSimulation: CustomStringConvertible {
 
   let plan: Plan
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
-  private let disk = SimulatedDisk()
+  let disk = SimulatedDisk()
   private let store = IntakeStore()
   private let service: any SimulatedEndpoint
   private let frames = RecordedFrames()
@@ -151,6 +153,9 @@ final class IntakeSimulation: CustomStringConvertible {
     options.plantedMistake = plantedMistake
     var network = NetworkFaults()
     network.outage = plan.outage
+    if let (failing, after, isLasting) = plan.diskFails, failing == life {
+      disk.failOperation(after: after, isLasting: isLasting)
+    }
     let engine: SimulatedProcess
     let process: IntakeProcess
     do {
@@ -162,7 +167,9 @@ final class IntakeSimulation: CustomStringConvertible {
       process.resume()
       feed(process, try notifications(), isLast: isLast)
     } catch {
-      return "a process cannot begin: \(error)"
+      guard !isLast, disk.hasFailed else { return "a process cannot begin: \(error)" }
+      disk.restart()
+      return nil
     }
     if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
     let (app, loop) = (engine.app, engine.loop)

@@ -31,6 +31,27 @@ internal import Testing
     #expect(found != nil)
   }
 
+  @Test(
+    "each operation of the disk fails, also while a journal is recovered: nothing that was acknowledged is lost",
+    arguments: [false, true], [0, 1])
+  func errorLoop(isLasting: Bool, life: Int) {
+    var count = 0
+    var simulation: IntakeSimulation
+    repeat {
+      var plan = IntakeSimulation.Plan(seed: 7)
+      (plan.tokenCount, plan.checkpointByteCount, plan.settlementDelay) = (400, 2_000, .zero)
+      (plan.storeFails, plan.outage, plan.hasPauses, plan.rateLimit) = ([:], nil, false, nil)
+      plan.lives = life == 0 ? [3_000_000] : [400, 3_000_000]
+      plan.diskFails = (life, count, isLasting)
+      simulation = IntakeSimulation(plan)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "operation \(count): \(problems.prefix(3))")
+      count += 1
+    } while simulation.disk.hasFailed && count < 5_000
+    #expect(count > 100)
+    #expect(count < 5_000)
+  }
+
   @Test("with a gateway that never answers, everything is acknowledged, and memory returns afterwards")
   func absentGateway() {
     var plan = IntakeSimulation.Plan(seed: 3)

@@ -34,6 +34,8 @@ package final class SimulatedDisk: JournalFiles {
     var isOff = false
     var writeFault: (after: Int, fault: Fault)?
     var syncFault: (after: Int, fault: Fault)?
+    var operationFault: (after: Int, isLasting: Bool)?
+    var hasFailed = false
     /// Counts the processes, so that files and locks of earlier ones are invalid.
     var life = 0
     var syncCount = 0
@@ -58,6 +60,14 @@ package final class SimulatedDisk: JournalFiles {
     state.withLock { $0.syncFault = (count, .failedSync(code: code)) }
   }
 
+  /// The operation after `count` others fails, or it and all later ones.
+  package func failOperation(after count: Int, isLasting: Bool) {
+    state.withLock { $0.operationFault = (count, isLasting) }
+  }
+
+  /// An operation has failed by ``failOperation(after:isLasting:)``.
+  package var hasFailed: Bool { state.withLock { $0.hasFailed } }
+
   package var isOff: Bool { state.withLock { $0.isOff } }
   package var syncCount: Int { state.withLock { $0.syncCount } }
   package var writeCount: Int { state.withLock { $0.writeCount } }
@@ -68,6 +78,7 @@ package final class SimulatedDisk: JournalFiles {
       state.isLocked = false
       state.isOff = false
       state.stepsLeft = nil
+      state.operationFault = nil
       state.writeFault = nil
       state.syncFault = nil
       state.life += 1
@@ -154,6 +165,13 @@ package final class SimulatedDisk: JournalFiles {
       }
       guard !state.isOff, life == nil || life == state.life else {
         return .failure(JournalFileError(operation, path: name, code: ENODEV))
+      }
+      if let (after, isLasting) = state.operationFault {
+        state.operationFault = after == 0 && !isLasting ? nil : (max(0, after - 1), isLasting)
+        if after == 0 {
+          state.hasFailed = true
+          return .failure(JournalFileError(operation, path: name, code: EIO))
+        }
       }
       do throws(JournalFileError) { return .success(try body(&state)) } catch { return .failure(error) }
     }

@@ -16,17 +16,8 @@ package struct JournalProblem: Error, Hashable, Sendable, CustomStringConvertibl
   init(_ error: JournalError) {
     switch error {
     case .inUse: self.init(kind: .inUse, "\(error)")
-    case .damaged(let damage):
-      guard case .version(let version) = damage.problem else {
-        self.init(kind: .damaged, "\(error)")
-        return
-      }
-      let sentence =
-        "\(damage.segment) has version \(version) of the journal's format, "
-        + "and this program reads version \(JournalDamage.knownVersion) only: "
-        + "finish its campaign with the program that wrote it, or use another directory"
-      self.init(kind: .other, sentence)
-    case .notOurs, .file, .full, .recordTooLarge, .failed, .closed: self.init(kind: .other, "\(error)")
+    case .damaged: self.init(kind: .damaged, "\(error)")
+    case .version, .notOurs, .file, .full, .recordTooLarge, .failed, .closed: self.init(kind: .other, "\(error)")
     }
   }
 

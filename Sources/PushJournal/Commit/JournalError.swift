@@ -8,6 +8,8 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
   case file(JournalFileError)
   /// Recovery found damage that a crash does not explain.
   case damaged(JournalDamage)
+  /// A segment is in another version of the format. It is sound, and nothing of it is skipped.
+  case version(segment: String, UInt16)
   /// All blocks wait for the disk. Wait with ``Journal/whenRoom(_:)`` and try again.
   case full
   case recordTooLarge(byteCount: Int, limit: Int)
@@ -23,6 +25,9 @@ package enum JournalError: Error, Hashable, Sendable, CustomStringConvertible {
       "the journal \(path) belongs to another user (\(owner)): name a folder of your own"
     case .file(let error): "\(error)"
     case .damaged(let damage): "the journal is damaged: \(damage)"
+    case .version(let segment, let version):
+      "\(segment) has version \(version) of the journal's format, and this program reads version "
+        + "\(SegmentHeader.version) only: finish its campaign with the program that wrote it, or use another directory"
     case .full: "the journal is full: the disk is too slow"
     case .recordTooLarge(let byteCount, let limit):
       "a journal record of \(byteCount) bytes is too large: the limit is \(limit)"

@@ -33,9 +33,6 @@ package struct JournalDamage: Hashable, Sendable, CustomStringConvertible {
   package let offset: Int
   package let problem: Problem
 
-  /// The version of the format that this program reads and writes.
-  package static var knownVersion: UInt16 { SegmentHeader.version }
-
   package var description: String { "\(segment), byte \(offset): \(problem)" }
 }
 

@@ -150,6 +150,7 @@ struct JournalScanner {
   }
 
   private mutating func damaged(_ name: String, at offset: Int, _ problem: JournalDamage.Problem) throws(JournalError) {
+    if case .version(let version) = problem { throw .version(segment: name, version) }
     let damage = JournalDamage(segment: name, offset: offset, problem: problem)
     guard skipsDamage else { throw .damaged(damage) }
     found.damage.append(damage)

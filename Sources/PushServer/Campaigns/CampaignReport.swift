@@ -89,11 +89,18 @@ struct CampaignReports: Sendable {
   }
 
   func report(_ record: CampaignHead) async throws -> CampaignReport {
+    try await reports([record]).first ?? CampaignReport(record: record)
+  }
+
+  /// In the same order.
+  func reports(_ records: [CampaignHead]) async throws -> [CampaignReport] {
+    let progress = try await controller.store.progress(of: records.filter(\.hasAccount).map(\.id))
+    return records.map { $0.hasAccount ? report($0, progress[$0.id] ?? []) : CampaignReport(record: $0) }
+  }
+
+  private func report(_ record: CampaignHead, _ parts: [CampaignPartProgress]) -> CampaignReport {
     var report = CampaignReport(record: record)
-    // One that was cancelled before it began has an account, too.
-    guard record.startedAt != nil || record.status.isOver else { return report }
     let live = controller.live(record.id)
-    let parts = try await controller.store.progress(of: record.id)
     report.partCount = parts.count
     report.pace = statistics.pace(record.id)
     var remainders: [ServedRemainder]?
@@ -150,4 +157,9 @@ extension CampaignReport {
     partTimes =
       min(partTimes?.lowerBound ?? part.dueAt, part.dueAt)...max(partTimes?.upperBound ?? part.dueAt, part.dueAt)
   }
+}
+
+extension CampaignHead {
+  /// One that was cancelled before it began has an account, too.
+  fileprivate var hasAccount: Bool { startedAt != nil || status.isOver }
 }

@@ -88,14 +88,15 @@ struct CampaignRoutes: Sendable {
     // One plan at a time is in memory.
     let largest = page.items.map(\.planByteCount).max() ?? 0
     let room = try context.answerRoom(largest * Self.copiesOfPlan)
+    let shown = try await reports.reports(page.items)
     return Response(
       status: .ok, headers: [.contentType: "application/json"],
-      body: ResponseBody { [controller, reports] writer in
+      body: ResponseBody { [controller] writer in
         var separator = #"{"items":["#
-        for record in page.items {
-          guard let plan = try await controller.store.plan(of: record.id) else { continue }
+        for report in shown {
+          guard let plan = try await controller.store.plan(of: report.record.id) else { continue }
           var bytes = ByteBuffer(string: separator)
-          bytes.writeBytes(try await reports.report(record).json(plan: plan))
+          bytes.writeBytes(report.json(plan: plan))
           try await writer.write(bytes)
           separator = ","
         }

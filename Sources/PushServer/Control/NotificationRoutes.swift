@@ -125,9 +125,8 @@ struct NotificationRoutes: Sendable {
     let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
     // Memory first: an outcome is in the store before it leaves memory.
     let pending = outcomes.app(of: stored)
-    let outcome = try await store.outcome(of: stored)
-    let isDoubted = try await store.isDoubted(stored)
-    let reference = try await store.reference(of: stored)
+    let known = try await store.notification(stored)
+    let outcome = known.outcome
     guard let owner = outcome?.app ?? pending, owner == app.id else {
       throw context.missing("notification", of: app)
     }
@@ -136,8 +135,8 @@ struct NotificationRoutes: Sendable {
       json.field("state", outcome == nil ? "queued" : "finished")
       json.field("outcome", outcome?.state)
       json.field("reason", outcome.flatMap { $0.detail.isEmpty ? nil : $0.detail })
-      json.field("possibleDuplicate", isDoubted)
-      json.field("reference", reference)
+      json.field("possibleDuplicate", known.isDoubted)
+      json.field("reference", known.reference)
     }
   }
 

@@ -52,7 +52,7 @@ extension Dashboard {
 
   private func rows(_ records: some Sequence<CampaignHead>) async throws -> [HTML] {
     var rows: [HTML] = []
-    for record in records { rows.append(row(try await reports.report(record))) }
+    for report in try await reports.reports(Array(records)) { rows.append(row(report)) }
     return rows
   }
 

@@ -52,7 +52,7 @@ extension Dashboard {
   func testResult(_ id: NotificationID, _ app: PushApp) async throws -> HTML {
     let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
     let pending = outcomes.app(of: stored)
-    let outcome = try await store.outcome(of: stored)
+    let outcome = try await store.notification(stored).outcome
     guard let owner = outcome?.app ?? pending, owner == app.id else { return .empty }
     guard let outcome else {
       return """

@@ -7,6 +7,10 @@ internal import Testing
 
 @Suite("changes of campaigns")
 struct CampaignChangeTests {
+  private static func beginning(of record: StoredCampaign, at now: StoreInstant) throws -> CampaignEvent {
+    CampaignDriver.beginning(of: record, due: try CampaignPlan(parsing: record.content[...]).dueAt, at: now)
+  }
+
   private let place: Workplace
   private let store: SQLiteStore
   private let controller: CampaignController
@@ -46,13 +50,13 @@ struct CampaignChangeTests {
     let now = StoreInstant.now
     func sendAt(_ seconds: Int64) -> String { #","sendAt":"\#(InstantText.text(now.after(seconds: seconds)))""# }
     let old = try await campaign(.scheduled, sendAt: sendAt(-1))
-    #expect(try CampaignDriver.beginning(of: old, at: now) == .due(isDue: true))
+    #expect(try Self.beginning(of: old, at: now) == .due(isDue: true))
     var asked = 0
     let found = try await controller.change(
       old.id,
       { record in
         asked += 1
-        return try CampaignDriver.beginning(of: record, at: now)
+        return try Self.beginning(of: record, at: now)
       }
     ) { campaign in
       campaign.startedAt = now
@@ -63,15 +67,15 @@ struct CampaignChangeTests {
     let tomorrow = try await campaign(.scheduled, sendAt: sendAt(86_400))
     later.content = tomorrow.content
     #expect(try await store.update(later, from: later.version))
-    let kept = try await controller.change(later.id, { try CampaignDriver.beginning(of: $0, at: now) }) { campaign in
+    let kept = try await controller.change(later.id, { try Self.beginning(of: $0, at: now) }) { campaign in
       campaign.startedAt = now
     }
     #expect(kept.status == .scheduled)
     #expect(kept.startedAt == nil)
     let overdue = try await campaign(.scheduled, sendAt: sendAt(-7200))
-    #expect(try CampaignDriver.beginning(of: overdue, at: now) == .doubted)
+    #expect(try Self.beginning(of: overdue, at: now) == .doubted)
     let paused = try await campaign(.paused, sendAt: sendAt(-1))
-    #expect(try CampaignDriver.beginning(of: paused, at: now) == .due(isDue: false))
+    #expect(try Self.beginning(of: paused, at: now) == .due(isDue: false))
     try store.close()
   }
 

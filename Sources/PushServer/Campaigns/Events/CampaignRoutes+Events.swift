@@ -79,11 +79,11 @@ private final class CampaignFollower: Sendable {
       let record = try await reports.controller.store.campaignHead(id)
       if let record, reach.contains(record.app) { records.append(record) }
     }
-    for record in records {
-      let report = try await reports.report(record)
+    for report in try await reports.reports(records) {
+      let id = report.record.id
       text += state.withLock { state in
-        let news = state.logs[record.id, default: CampaignEventLog()].text(report, now: now)
-        if state.logs[record.id]?.hasEnded == true { state.logs[record.id] = nil }
+        let news = state.logs[id, default: CampaignEventLog()].text(report, now: now)
+        if state.logs[id]?.hasEnded == true { state.logs[id] = nil }
         return news
       }
     }

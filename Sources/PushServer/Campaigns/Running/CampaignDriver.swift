@@ -72,7 +72,7 @@ struct CampaignDriver: Sendable {
 
   private func step(_ tasks: inout DiscardingTaskGroup) async throws -> Step {
     guard !live.isLeft, let record = try await store.campaign(live.id) else { return .leave }
-    let plan = try CampaignPlan(parsing: record.content[...])
+    let plan = try live.plan(of: record)
     switch record.status {
     case .draft, .uploading: return .leave
     case .scheduled: return try await begin(record, plan)
@@ -100,8 +100,10 @@ struct CampaignDriver: Sendable {
     let now = StoreInstant.now
     guard plan.dueAt <= now else { return .until(plan.dueAt) }
     // Its time is looked at again on the record that changes: it may have got another one.
-    let begun = try await controller.change(live.id, { try Self.beginning(of: $0, at: now) }) { record in
-      let late = try Self.lateness(of: record, at: now)
+    let begun = try await controller.change(
+      live.id, { [live] in try Self.beginning(of: $0, due: live.plan(of: $0).dueAt, at: now) }
+    ) { record in
+      let late = Self.lateness(due: try live.plan(of: record).dueAt, at: now)
       let spoken = Duration.seconds(late / 1000).spoken
       if record.status == .held {
         record.isDoubtful = true
@@ -124,13 +126,12 @@ struct CampaignDriver: Sendable {
 
   /// How many milliseconds after its time a campaign would begin. One without a scheduled time is
   /// never late.
-  private static func lateness(of record: StoredCampaign, at now: StoreInstant) throws -> Int64 {
-    let due = try CampaignPlan(parsing: record.content[...]).dueAt
-    return due.milliseconds == 0 ? 0 : now.milliseconds - due.milliseconds
+  private static func lateness(due: StoreInstant, at now: StoreInstant) -> Int64 {
+    due.milliseconds == 0 ? 0 : now.milliseconds - due.milliseconds
   }
 
-  static func beginning(of record: StoredCampaign, at now: StoreInstant) throws -> CampaignEvent {
-    let late = try lateness(of: record, at: now)
+  static func beginning(of record: StoredCampaign, due: StoreInstant, at now: StoreInstant) -> CampaignEvent {
+    let late = lateness(due: due, at: now)
     // What was paused or cancelled meanwhile has no time that could have come.
     guard record.status == .scheduled else { return .due(isDue: false) }
     return late > latestBeginning ? .doubted : .due(isDue: late >= 0)
@@ -250,7 +251,7 @@ struct CampaignDriver: Sendable {
       guard !live.isLost(part: part.number) else { return .leave }
       let isUnknown = part.begunAt != nil
       try await end(
-        part, record, try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
+        part, record, account: try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
     }
     guard !live.isBusy else { return .wait }
     let progress = try await store.progress(of: record.id)
@@ -271,7 +272,7 @@ struct CampaignDriver: Sendable {
     do {
       if plan.isDryRun {
         let account = try await DryRun(parts: parts).account(part, of: record, plan)
-        return try await end(part, record, account)
+        return try await end(part, record, account: account)
       }
       let app: PushApp
       do throws(CarillonError) { app = try deployment.app(record.app) } catch {
@@ -304,25 +305,31 @@ struct CampaignDriver: Sendable {
     case .paused?, .held?: campaign.pause()
     default: campaign.cancel()
     }
-    let account: CampaignAccount
     do throws(CarillonError) {
-      account = try await campaign.result()
+      _ = try await campaign.result()
     } catch {
       guard error.code == .audience else { throw error }
       campaign.giveUp()
-      try await end(part, record, campaign.accountSoFar)
+      try await end(part, record)
       throw error
     }
-    try await end(part, record, account)
+    try await end(part, record)
   }
 
-  private func end(_ part: StoredCampaignPart, _ record: StoredCampaign, _ account: CampaignAccount) async throws {
+  /// The part has ended: its list and its final account are in the store when this returns.
+  ///
+  /// - Parameter account: of a part that was not sent; nil: the end of its campaign has told it to
+  ///   the recorder.
+  private func end(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, account: CampaignAccount? = nil
+  ) async throws {
     try parts.recorder.close(record.id.name(part: part.number))
-    try store.end(
-      [
+    if let account {
+      parts.recorder.ended(
         EndedCampaignPart(
-          campaign: record.id, number: part.number, account: AccountJSON.bytes(of: account), endedAt: .now)
-      ])
+          campaign: record.id, number: part.number, account: AccountJSON.bytes(of: account), endedAt: .now))
+    }
+    try await parts.outcomes.makeDurableElsewhere()
   }
 
   /// Nothing of it was sent. What its app caused is no failure: the next step of the driver holds

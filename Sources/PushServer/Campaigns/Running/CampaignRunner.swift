@@ -54,16 +54,11 @@ final class CampaignRunner: Service {
 
   /// Of parts in the journal, those whose final accounts the store has.
   func endedRemainders(_ names: [String]) async throws(StoreError) -> Set<String> {
-    var ended: Set<String> = []
-    var ends: [StoredUUID: Set<Int>] = [:]
-    for name in names {
-      guard let (id, number) = StoredUUID.part(named: name) else { continue }
-      if ends[id] == nil {
-        ends[id] = Set(try await controller.store.progress(of: id).filter { $0.endedAt != nil }.map(\.number))
-      }
-      if ends[id]?.contains(number) == true { ended.insert(name) }
-    }
-    return ended
+    let parts = names.compactMap { name in StoredUUID.part(named: name).map { (name, $0.0, $0.1) } }
+    let progress = try await controller.store.progress(of: Array(Set(parts.map(\.1))))
+    return Set(
+      parts.filter { _, id, number in progress[id]?.contains { $0.number == number && $0.endedAt != nil } == true }
+        .map(\.0))
   }
 
   func run() async throws {

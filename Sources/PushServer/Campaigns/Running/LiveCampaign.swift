@@ -20,6 +20,8 @@ final class LiveCampaign: Sendable {
     var isUploading = false
     var quiet: QuietParts?
     var pace: CampaignPace?
+    /// The parsed plan, with what it was parsed from.
+    var plan: (content: [UInt8], plan: CampaignPlan)?
   }
 
   /// Parts whose time has come, and which quiet hours of their zones hold back.
@@ -37,6 +39,14 @@ final class LiveCampaign: Sendable {
   let signal = ReaderSignal()
 
   init(id: StoredUUID, app: String) { (self.id, self.app) = (id, app) }
+
+  /// The plan of the campaign, parsed once for each content.
+  func plan(of record: StoredCampaign) throws -> CampaignPlan {
+    if let known = state.withLock({ $0.plan }), known.content == record.content { return known.plan }
+    let plan = try CampaignPlan(parsing: record.content[...])
+    state.withLock { $0.plan = (record.content, plan) }
+    return plan
+  }
 
   // MARK: Its driver
 
