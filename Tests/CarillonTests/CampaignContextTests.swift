@@ -18,6 +18,7 @@ struct CampaignContextTests {
     app.connectionsPerMinute = 4
     app.rateLimit = 5
     (app.weight, app.patience, app.attempts, app.onUnknown) = (6, .seconds(7), 8, .drop)
+    app.maxAge = .seconds(18)
     (app.batching.byteCount, app.batching.delay) = (9_000, .milliseconds(10))
     (app.window.notifications, app.window.bytes) = (110, 120_000)
     (app.settling.quiet, app.settling.usesProbes) = (.seconds(13), false)

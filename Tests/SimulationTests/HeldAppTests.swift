@@ -61,6 +61,35 @@ internal import Testing
     site.close()
   }
 
+  @Test(
+    "what has waited longer than the app allows has expired, and nothing else has; a restart counts anew",
+    arguments: [false, true])
+  func maxAge(isHTTP2: Bool) throws {
+    let site = try HeldSite(isHTTP2: isHTTP2, maxAge: .seconds(100))
+    site.app.pause()
+    try site.add(300)
+    site.pass(.seconds(60))
+    try site.add(200)
+    site.pass(.seconds(60))
+    site.app.resume()
+    #expect(site.runUntil { site.app.activity.inFlightCount == 0 })
+    #expect(site.account.expired == 300)
+    #expect(site.account.accepted == 200)
+    site.app.pause()
+    try site.add(100)
+    #expect(site.runUntil { site.acknowledgedCount == 600 })
+    site.pass(.seconds(99))
+    site.cancel()
+    #expect(site.runUntil { site.hasEnded })
+    site.close()
+    let reopened = try HeldSite(isHTTP2: isHTTP2, disk: site.disk, maxAge: .seconds(100))
+    reopened.pass(.seconds(50))
+    reopened.finish()
+    #expect(reopened.runUntil { reopened.hasEnded })
+    #expect(reopened.account.accepted == 100)
+    reopened.close()
+  }
+
   @Test("a suspended app can be ended: what it holds stays in the journal, unsent")
   func cancelling() throws {
     let site = try HeldSite(isHTTP2: true)
@@ -112,11 +141,16 @@ private final class HeldSite: Sendable {
   private let provider: SimulatedProvider?
   private let process: IntakeProcess
 
-  init(isHTTP2: Bool, outage: NetworkFaults.Outage? = nil, disk: SimulatedDisk = SimulatedDisk()) throws {
+  init(
+    isHTTP2: Bool, outage: NetworkFaults.Outage? = nil, disk: SimulatedDisk = SimulatedDisk(), maxAge: Duration? = nil
+  )
+    throws
+  {
     self.disk = disk
     var rules = AppRules.served("held", isHTTP2: isHTTP2)
     rules.patience = .seconds(20)
     rules.dialAttempts = .max
+    if let maxAge { rules.maxAge = maxAge }
     provider = isHTTP2 ? SimulatedProvider(faults: ProviderFaults(), seed: 22) : nil
     var network = NetworkFaults()
     network.outage = outage

@@ -158,6 +158,8 @@ struct StoredApp: Codable, Sendable {
   private var onUnknown: LanePolicy.OnUnknown
   private var attempts: Int
   private var patience: Duration
+  /// Nil: of a version that did not have it.
+  private var maxAge: Duration?
   private var rateLimit: Double?
   private var weight: Int
   // Versions between demand these two, which concern only a service. Older ones do not have them.
@@ -186,6 +188,7 @@ struct StoredApp: Codable, Sendable {
     onUnknown = app.onUnknown.wire
     attempts = app.attempts
     patience = app.patience
+    maxAge = app.maxAge
     rateLimit = app.rateLimit
     weight = app.weight
   }
@@ -213,6 +216,7 @@ struct StoredApp: Codable, Sendable {
     app.onUnknown = AppConfiguration.UnknownPolicy(wire: onUnknown)
     app.attempts = attempts
     app.patience = patience
+    if let maxAge { app.maxAge = maxAge }
     app.rateLimit = rateLimit
     app.weight = weight
     return app

@@ -41,6 +41,7 @@ extension AppConfiguration {
     rules.rateLimit = rateLimit
     rules.weight = weight
     rules.patience = patience
+    rules.maxAge = maxAge
     rules.policy.confirm = confirm
     rules.policy.quiet = settling.quiet
     rules.policy.onUnknown = onUnknown.wire

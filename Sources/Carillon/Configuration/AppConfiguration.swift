@@ -49,6 +49,10 @@ public struct AppConfiguration: Hashable, Sendable {
   /// ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``. From one second to a week. Default 15
   /// minutes.
   public var patience = AppConfiguration.engine.patience
+  /// How long a notification may wait to be sent, such as in an outage; then it has
+  /// ``PushOutcome/expired``. After a restart the time begins anew. From one second to 30 days.
+  /// Default 30 days.
+  public var maxAge = AppConfiguration.engine.maxAge
   /// How many connections may end around one notification, or how many "not now" it may get, before
   /// it is given up. From 1 to 1,000. Default 5.
   public var attempts = AppConfiguration.engine.policy.attempts

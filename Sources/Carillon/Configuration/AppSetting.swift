@@ -46,6 +46,7 @@ package struct AppSetting: Sendable {
     /// A thousand a second is more than two cores can connect.
     package static let connectionsPerMinute = 1...1_000_000
     package static let patience = Duration.seconds(1) ... .seconds(604_800)
+    package static let maxAge = Duration.seconds(1) ... .seconds(30 * 86_400)
     package static let quiet = Duration.milliseconds(10) ... .seconds(3600)
     package static let requestTimeout = Duration.milliseconds(100) ... .seconds(600)
     package static let batchDelay = Duration.zero ... .seconds(10)
@@ -76,6 +77,7 @@ package struct AppSetting: Sendable {
     AppSetting("on-unknown", .word(\.onUnknownWord, LanePolicy.OnUnknown.allCases.map(\.rawValue))),
     AppSetting("attempts", .integer(\.attempts, 1...RequestPolicy.attemptCountLimit)),
     AppSetting("patience", .duration(\.patience, Bounds.patience), isLive: true),
+    AppSetting("max-age", .duration(\.maxAge, Bounds.maxAge)),
     AppSetting("rate-limit", .rate(\.rateLimit), isLive: true),
     AppSetting("weight", .integer(\.weight, 1...100), isLive: true),
   ]

@@ -114,6 +114,10 @@ struct GatewayFlags: ParsableArguments {
         + "journal (default: 15m).", valueName: "duration")) var patience: String?
   @Option(
     help: .init(
+      "How long a notification may wait to be sent, 1s to 720h; then it has expired (default: 720h).",
+      valueName: "duration")) var maxAge: String?
+  @Option(
+    help: .init(
       "What to do with notifications that may or may not have arrived (default: resend).", valueName: "resend|hold|drop"
     ))
   var onUnknown: LanePolicy.OnUnknown?
@@ -130,7 +134,7 @@ struct GatewayFlags: ParsableArguments {
     [
       ("--gateway", gateway != nil), ("--transport", transport != nil), ("--connections", connections != nil),
       ("--connections-per-minute", connectionsPerMinute != nil), ("--rate-limit", rateLimit != nil),
-      ("--patience", patience != nil),
+      ("--patience", patience != nil), ("--max-age", maxAge != nil),
     ] + providerFlags
   }
 
@@ -144,11 +148,12 @@ struct GatewayFlags: ParsableArguments {
 
   private func rate() throws -> Double? { try rateLimit.map { try Options.rate($0, flag: "--rate-limit") } }
 
-  private func durations() throws -> (timeout: Duration?, patience: Duration?) {
+  private func durations() throws -> (timeout: Duration?, patience: Duration?, maxAge: Duration?) {
     (
       try requestTimeout.map {
         try Options.duration($0, flag: "--request-timeout", in: AppSetting.Bounds.requestTimeout)
-      }, try patience.map { try Options.duration($0, flag: "--patience", in: AppSetting.Bounds.patience) }
+      }, try patience.map { try Options.duration($0, flag: "--patience", in: AppSetting.Bounds.patience) },
+      try maxAge.map { try Options.duration($0, flag: "--max-age", in: AppSetting.Bounds.maxAge) }
     )
   }
 
@@ -162,6 +167,7 @@ struct GatewayFlags: ParsableArguments {
     let durations = try durations()
     if let timeout = durations.timeout { app.http2.requestTimeout = timeout }
     if let patience = durations.patience { app.patience = patience }
+    if let maxAge = durations.maxAge { app.maxAge = maxAge }
     if let onUnknown { app.onUnknown = AppConfiguration.UnknownPolicy(wire: onUnknown) }
   }
 }

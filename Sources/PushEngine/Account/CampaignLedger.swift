@@ -19,6 +19,8 @@ package final class CampaignLedger: Sendable {
   /// The first stop counts, so that a notification is never listed by one and counted by another.
   private let stop = Atomic<Stop>(.none)
   let frames: CampaignFrames
+  /// Which of its notifications are not to be sent any more, because they have waited for too long.
+  let ages: CampaignAges
   /// The campaign's number in the journal; nil without a journal.
   let journalNumber: UInt64?
   /// The order of its reader among those that want room in the lanes.
@@ -32,10 +34,11 @@ package final class CampaignLedger: Sendable {
 
   /// - Parameter account: The campaign's account in earlier processes.
   init(
-    frames: CampaignFrames, journalNumber: UInt64?, rank: ClaimOrder.Rank = .high, account: Account,
-    listener: (any OutcomeListener)?
+    frames: CampaignFrames, journalNumber: UInt64?, rank: ClaimOrder.Rank = .high, maxAge: Duration = AppRules.maxAge,
+    account: Account, listener: (any OutcomeListener)?
   ) {
     self.frames = frames
+    ages = CampaignAges(limit: maxAge)
     self.rank = rank
     self.journalNumber = journalNumber
     self.listener = listener

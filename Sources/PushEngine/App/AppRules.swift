@@ -29,6 +29,9 @@ package struct AppRules: Sendable {
   package var dialAttempts = 3
   /// How long an app that has reached its gateway keeps trying without progress. Default 15 min.
   package var patience = Duration.seconds(900)
+  /// How long a notification may wait to be sent; then it has expired. Default 30 days.
+  package var maxAge = Self.maxAge
+  package static let maxAge = Duration.seconds(30 * 86_400)
   /// With a journal: what would end all campaigns of the app, such as a refused credential, only
   /// suspends it, see ``App/resume()``. For services that take in more all the time. Default false.
   package var isSuspendable = false

@@ -135,7 +135,7 @@ package struct CampaignRun: Sendable {
         }
       return CampaignLedger(
         frames: frames, journalNumber: journalled?.number, rank: ClaimOrder.Rank(priority: campaign.priority),
-        account: journalled?.account ?? Account(), listener: listener)
+        maxAge: configuration.maxAge, account: journalled?.account ?? Account(), listener: listener)
     }
   }
 

@@ -35,6 +35,8 @@ struct CampaignReader {
     self.shared = shared
     self.policy = policy
     progress = journalled.map(AudienceProgress.init)
+    // How long they had waited before is not known.
+    if let line = progress?.lastLine, line > 0 { ledger.ages.took(through: line, now: shared.loop.now) }
     unread =
       journalled.map { UnreadAudience(mark: $0.readLine == 0 ? nil : $0.mark, line: $0.readLine + 1) }
       ?? UnreadAudience()
@@ -144,6 +146,7 @@ struct CampaignReader {
       case .nothingYet: await shared.rate.pause(Self.pause)
       case .nothingFor(let duration): await shared.rate.pause(duration)
       case .entries:
+        ledger.ages.took(through: chunk[chunk.count - 1].line, now: shared.loop.now)
         rejectMalformed(chunk)
         if reservoir == nil { _ = await submit(chunk) } else { nextIndex = await submitOrStore(chunk, of: audience) }
         took(chunk, before: nextIndex)

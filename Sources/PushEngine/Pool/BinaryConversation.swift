@@ -119,9 +119,10 @@ final class BinaryConversation: Conversation {
         position = run.end
         continue
       }
-      guard let run = packer.pack(from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds) else {
-        break
-      }
+      let run = packer.pack(
+        from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldLine: ledger.ages.line(now: now)
+      )
+      guard let run else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
       if run.kind == .packed { packedCount += run.count }
       if isResend, run.kind == .packed { context.recorder.resent(run.count, of: ledger) }

@@ -171,7 +171,8 @@ final class RequestConversation: Conversation {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
       return true
     }
-    if let expiration = record.expiration ?? ledger.frames.expiration, expiration != 0, expiration <= unixSeconds {
+    let expiration = record.expiration ?? ledger.frames.expiration ?? 0
+    if expiration != 0 && expiration <= unixSeconds || record.ordinal <= ledger.ages.line(now: now) {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
       return true
     }

@@ -136,10 +136,11 @@ package struct FramePacker: ~Copyable {
   /// - Parameters:
   ///   - frames: of the campaign of the first notification at or after `from`.
   ///   - now: seconds since 1970. Expiration is checked here, just before a notification is sent.
+  ///   - oldLine: notifications up to this line have expired in any case.
   /// - Returns: nil if nothing was taken: `from` is `to`, or the first frame would exceed the
   ///   bound.
   package mutating func pack(
-    from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32
+    from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32, oldLine: UInt64 = 0
   ) -> Run? {
     guard from < to else { return nil }
     var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
@@ -152,7 +153,8 @@ package struct FramePacker: ~Copyable {
       }
       guard record.campaign == frames.campaign else { break }
       let expiration = record.expiration ?? frames.expiration
-      let isExpired = if let expiration { expiration != 0 && expiration <= now } else { false }
+      let isPast = if let expiration { expiration != 0 && expiration <= now } else { false }
+      let isExpired = isPast || record.ordinal <= oldLine
       let kind: Run.Kind = !isExpired ? .packed : record.mayHaveArrived ? .expiredInDoubt : .expired
       guard run.count == 0 || run.kind == kind else { break }
       if !isExpired, !packOne(record, position: run.end, frames: frames, frameByteCount: frameByteCount) {
