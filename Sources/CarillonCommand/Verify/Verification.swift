@@ -118,7 +118,8 @@ struct Verification: Sendable {
           "rejected: \(reason)", account.rejectedByReason[reason] ?? 0, ofReason.count,
           isRecorded ? refusedCount ?? 0 : nil))
     }
-    for (outcome, count) in account.withoutReason {
+    for (kind, count) in account.withoutReason {
+      let outcome = kind.rawValue
       let listedCount = rows.count { $0.outcome == outcome }
       if count > 0 || listedCount > 0 { counts.append(Self.count(outcome, count, listedCount, nil)) }
     }
@@ -225,10 +226,8 @@ extension GatewayRecord.Key {
 
 extension CampaignAccount {
   /// The outcomes that have no reason.
-  fileprivate var withoutReason: [(outcome: String, count: Int)] {
-    [
-      ("suppressed", suppressed), ("expired", expired), ("held", held), ("cancelled", cancelled), ("unknown", unknown),
-    ]
+  fileprivate var withoutReason: [(outcome: Outcome.Kind, count: Int)] {
+    [(.suppressed, suppressed), (.expired, expired), (.held, held), (.cancelled, cancelled), (.unknown, unknown)]
   }
 }
 
@@ -241,11 +240,11 @@ struct VerifiedList {
     var outcome: String
     var reason: String
 
-    var isRejected: Bool { outcome == "rejected" }
+    var isRejected: Bool { outcome == Outcome.Kind.rejected.rawValue }
     /// How the row says it.
     var text: String { reason.isEmpty ? outcome : "\(outcome), \(reason)" }
     /// Neither outcome says whether the notification arrived.
-    var mayHaveArrived: Bool { outcome == "unknown" || outcome == "held" }
+    var mayHaveArrived: Bool { [Outcome.Kind.unknown, .held].map(\.rawValue).contains(outcome) }
     /// The reason comes from a gateway.
     var isOfGateway: Bool {
       isRejected && (reason.first?.isNumber == true || reason.hasPrefix("given up after ") || mayBeUnrecorded)

@@ -188,25 +188,9 @@ package final class OutcomesFile: Sendable {
 
     func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
       let time = namesTime ? "," + (goneSince.map { String($0 / 1000) } ?? "") : ""
-      let reason = OutcomesFile.field(OutcomesFile.reason(outcome))
+      let reason = OutcomesFile.field(outcome.kind == .rejected ? outcome.detail : "")
       file.append(
-        "\(line),\(OutcomesFile.field(channel ?? token)),\(OutcomesFile.name(outcome)),\(reason)\(time)\(suffix)\n")
+        "\(line),\(OutcomesFile.field(channel ?? token)),\(outcome.kind.rawValue),\(reason)\(time)\(suffix)\n")
     }
-  }
-
-  static func name(_ outcome: Outcome) -> String {
-    switch outcome {
-    case .accepted: "accepted"
-    case .rejected: "rejected"
-    case .suppressed: "suppressed"
-    case .expired: "expired"
-    case .held: "held"
-    case .cancelled: "cancelled"
-    case .unknown: "unknown"
-    }
-  }
-
-  private static func reason(_ outcome: Outcome) -> String {
-    if case .rejected(let reason) = outcome { "\(reason)" } else { "" }
   }
 }

@@ -18,7 +18,7 @@ package struct OutcomesHistory {
   struct Listed {
     var lines: Set<UInt64> = []
     /// The counts, by outcome.
-    var counts: [String: Int] = [:]
+    var counts: [Outcome.Kind: Int] = [:]
     /// Devices that the service has called gone.
     var gone: [GoneDevice] = []
   }
@@ -69,7 +69,7 @@ package struct OutcomesHistory {
       guard sources[index].settled?.contains(line) ?? true else { continue }
       rows.append(String(decoding: record, as: UTF8.self))
       listed[index].lines.insert(line)
-      listed[index].counts[fields[2], default: 0] += 1
+      if let kind = Outcome.Kind(rawValue: fields[2]) { listed[index].counts[kind, default: 0] += 1 }
       if fields[3].hasPrefix("410 ") {
         listed[index].gone.append(GoneDevice(token: fields[1], since: columns.namesTime ? UInt64(fields[4]) : nil))
       }

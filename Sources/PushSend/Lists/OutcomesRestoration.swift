@@ -29,7 +29,7 @@ struct OutcomesRestoration {
   let path: String
   /// The journal's.
   let directory: String
-  private var missing: [String: Int] = [:]
+  private var missing: [Outcome.Kind: Int] = [:]
   private var restoredCount = 0
 
   init(file: OutcomesFile, path: String, directory: String) {
@@ -51,14 +51,14 @@ struct OutcomesRestoration {
     func restore(_ line: UInt64, _ token: String, _ outcome: Outcome) {
       guard source.settled?.contains(line) ?? true, listed.lines.insert(line).inserted else { return }
       listener.notAccepted(line: line, token: token, outcome: outcome)
-      listed.counts[OutcomesFile.name(outcome), default: 0] += 1
+      listed.counts[outcome.kind, default: 0] += 1
       restoredCount += 1
     }
     for known in try describingErrors({ try EngineJournal.settled(of: source.number, directory: directory) }) {
       restore(known.line, known.token, known.outcome)
     }
     let mayBeOfFile = Rejection.atIntake.contains { source.account.rejected[$0] != nil }
-    if mayBeOfFile, source.missing(listed)["rejected"] != nil, let (audience, chunk) = try audience() {
+    if mayBeOfFile, source.missing(listed)[.rejected] != nil, let (audience, chunk) = try audience() {
       Self.forEachRejection(of: audience, chunk, through: source.readLine) { line, token, reason in
         restore(line, token, .rejected(reason))
       }
@@ -88,7 +88,9 @@ struct OutcomesRestoration {
       "\(path) lacked \(Self.rows(restoredCount + missingCount)) of notifications that the journal counts as settled"
     if restoredCount > 0 { text += "; \(Self.rows(restoredCount)) \(restoredCount == 1 ? "is" : "are") written again" }
     guard missingCount > 0 else { return text }
-    let kinds = missing.sorted { $0.key < $1.key }.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+    let kinds = missing.map { "\($0.value) \($0.key.rawValue)" }.sorted {
+      $0.split(separator: " ")[1] < $1.split(separator: " ")[1]
+    }.joined(separator: ", ")
     return text + "; \(missingCount) cannot be, as the journal no longer holds their tokens (\(kinds))"
   }
 
@@ -97,11 +99,10 @@ struct OutcomesRestoration {
 
 extension OutcomesRestoration.Source {
   /// By outcome, how many rows the list has too few.
-  func missing(_ listed: OutcomesHistory.Listed) -> [String: Int] {
-    let expected = [
-      "rejected": account.rejectedTotal, "suppressed": account.suppressed, "expired": account.expired,
-      "held": account.held,
-      "cancelled": account.cancelled, "unknown": account.unknown - lost,
+  func missing(_ listed: OutcomesHistory.Listed) -> [Outcome.Kind: Int] {
+    let expected: [Outcome.Kind: Int] = [
+      .rejected: account.rejectedTotal, .suppressed: account.suppressed, .expired: account.expired,
+      .held: account.held, .cancelled: account.cancelled, .unknown: account.unknown - lost,
     ]
     return expected.reduce(into: [:]) { missing, entry in
       let count = entry.value - (listed.counts[entry.key] ?? 0)

@@ -1,10 +1,11 @@
 internal import PushWire
 
 extension FrameAnswer {
-  /// The answer of an outcome as the store has it; see ``OutcomeText``.
+  /// The answer of an outcome as the store has it; see ``Outcome/Kind``.
   init(state: String, detail: String) {
-    guard state == "rejected" else {
-      self = state == "accepted" || state == "suppressed" || state == "expired" ? .accepted : .refused(.processingError)
+    let kind = Outcome.Kind(rawValue: state)
+    guard kind == .rejected else {
+      self = [.accepted, .suppressed, .expired].contains(kind) ? .accepted : .refused(.processingError)
       return
     }
     let parts = detail.split(separator: " ", maxSplits: 1)

@@ -7,30 +7,32 @@ struct OutcomeLabels: Hashable, Sendable {
   /// Empty where the outcome says everything.
   let reason: String
 
+  private init(_ kind: Outcome.Kind, _ reason: String) { (outcome, self.reason) = (kind.rawValue, reason) }
+
   /// Exported from the beginning, so that the first of them is seen as an increase. Other reasons
   /// appear with their first notification.
   static let always: [OutcomeLabels] = [
-    OutcomeLabels(outcome: "accepted", reason: "confirmed"), OutcomeLabels(outcome: "accepted", reason: "quiet"),
-    OutcomeLabels(outcome: "rejected", reason: "BadDeviceToken"),
-    OutcomeLabels(outcome: "rejected", reason: "Unregistered"), OutcomeLabels(outcome: "rejected", reason: "other"),
-    OutcomeLabels(outcome: "suppressed", reason: ""), OutcomeLabels(outcome: "expired", reason: ""),
-    OutcomeLabels(outcome: "held", reason: ""), OutcomeLabels(outcome: "cancelled", reason: ""),
-    OutcomeLabels(outcome: "unknown", reason: ""),
+    OutcomeLabels(.accepted, "confirmed"), OutcomeLabels(.accepted, "quiet"),
+    OutcomeLabels(.rejected, "BadDeviceToken"),
+    OutcomeLabels(.rejected, "Unregistered"), OutcomeLabels(.rejected, "other"),
+    OutcomeLabels(.suppressed, ""), OutcomeLabels(.expired, ""),
+    OutcomeLabels(.held, ""), OutcomeLabels(.cancelled, ""),
+    OutcomeLabels(.unknown, ""),
   ]
 
   /// The counts of an account. Reasons that mean the same to a monitor share their labels.
   static func counts(_ account: Account) -> [OutcomeLabels: Int] {
     var counts: [OutcomeLabels: Int] = [
-      OutcomeLabels(outcome: "accepted", reason: "confirmed"): account.confirmed,
-      OutcomeLabels(outcome: "accepted", reason: "quiet"): account.quiet,
-      OutcomeLabels(outcome: "suppressed", reason: ""): account.suppressed,
-      OutcomeLabels(outcome: "expired", reason: ""): account.expired,
-      OutcomeLabels(outcome: "held", reason: ""): account.held,
-      OutcomeLabels(outcome: "cancelled", reason: ""): account.cancelled,
-      OutcomeLabels(outcome: "unknown", reason: ""): account.unknown,
+      OutcomeLabels(.accepted, "confirmed"): account.confirmed,
+      OutcomeLabels(.accepted, "quiet"): account.quiet,
+      OutcomeLabels(.suppressed, ""): account.suppressed,
+      OutcomeLabels(.expired, ""): account.expired,
+      OutcomeLabels(.held, ""): account.held,
+      OutcomeLabels(.cancelled, ""): account.cancelled,
+      OutcomeLabels(.unknown, ""): account.unknown,
     ]
     for (reason, count) in account.rejected {
-      counts[OutcomeLabels(outcome: "rejected", reason: label(reason)), default: 0] += count
+      counts[OutcomeLabels(.rejected, label(reason)), default: 0] += count
     }
     return counts
   }

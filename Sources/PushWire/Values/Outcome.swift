@@ -16,6 +16,38 @@ package enum Outcome: Hashable, Sendable {
   case unknown
 }
 
+extension Outcome {
+  /// What an outcome is called: in lists, the store, the API and pages. The one table of these
+  /// words.
+  package enum Kind: String, Hashable, Sendable, CaseIterable {
+    case accepted, rejected, suppressed, expired, held, cancelled, unknown
+
+    /// Those that say everything; the others have a ``Outcome/detail``.
+    package static let plain = allCases.filter { $0 != .accepted && $0 != .rejected }
+  }
+
+  package var kind: Kind {
+    switch self {
+    case .accepted: .accepted
+    case .rejected: .rejected
+    case .suppressed: .suppressed
+    case .expired: .expired
+    case .held: .held
+    case .cancelled: .cancelled
+    case .unknown: .unknown
+    }
+  }
+
+  /// How it is known, or why; empty where the kind says everything.
+  package var detail: String {
+    switch self {
+    case .accepted(let confirmation): "\(confirmation)"
+    case .rejected(let reason): "\(reason)"
+    case .suppressed, .expired, .held, .cancelled, .unknown: ""
+    }
+  }
+}
+
 /// Why a notification counts as accepted.
 package enum Confirmation: Hashable, Sendable {
   /// Proven by an answer to a later notification, or by a known-bad probe.

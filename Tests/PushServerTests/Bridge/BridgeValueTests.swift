@@ -138,7 +138,7 @@ struct BridgeValueTests {
       (.rejected(.status(.invalidTokenSize)), .refused(.invalidTokenSize)),
       (.rejected(.payloadTooLarge), .refused(.invalidPayloadSize)), (.unknown, .refused(.processingError)),
     ] {
-      let (state, detail) = OutcomeText.of(outcome)
+      let (state, detail) = (outcome.kind.rawValue, outcome.detail)
       #expect(FrameAnswer(state: state, detail: detail) == answer, "\(outcome)")
     }
   }

@@ -127,7 +127,7 @@ struct CampaignDivision: Sendable {
           let token = (try? DeviceToken(bytes: device.token))?.hex ?? ""
           try leftOut.append(
             ServedList.row(
-              line: UInt64(clamping: device.key), token: token, outcome: "suppressed", reason: reason.rawValue))
+              line: UInt64(clamping: device.key), token: token, outcome: .suppressed, reason: reason.rawValue))
         }
       }
       guard let last = page.last, page.count == Self.pageLimit else { break }
@@ -201,7 +201,7 @@ struct CampaignDivision: Sendable {
         if let why { parts.leftOut.rejectedByReason[why, default: 0] += 1 } else { parts.leftOut.suppressed += 1 }
         try leftOut.append(
           ServedList.row(
-            line: entry.line, token: chunk.text(of: entry), outcome: why == nil ? "suppressed" : "rejected",
+            line: entry.line, token: chunk.text(of: entry), outcome: why == nil ? .suppressed : .rejected,
             reason: why ?? reason.rawValue))
       }
     }

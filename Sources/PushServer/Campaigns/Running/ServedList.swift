@@ -2,6 +2,7 @@ internal import Carillon
 internal import Foundation
 internal import PushEngine
 internal import PushSend
+internal import PushWire
 
 /// The list of what was not accepted of a service's campaign: CSV, a row durable before the journal
 /// calls its notification settled.
@@ -15,8 +16,8 @@ struct ServedList: Sendable {
   static var header: String { columns.names.joined(separator: ",") }
 
   /// One row, with its end.
-  static func row(line: UInt64, token: String, outcome: String, reason: String) -> String {
-    "\(line),\(OutcomesFile.field(token)),\(outcome),\(OutcomesFile.field(reason)),\n"
+  static func row(line: UInt64, token: String, outcome: Outcome.Kind, reason: String) -> String {
+    "\(line),\(OutcomesFile.field(token)),\(outcome.rawValue),\(OutcomesFile.field(reason)),\n"
   }
 
   private init(file: OutcomesFile) { self.file = file }

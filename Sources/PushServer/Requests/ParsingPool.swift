@@ -1,3 +1,4 @@
+internal import Hummingbird
 internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
@@ -71,4 +72,16 @@ final class ParsingPool: TaskExecutor {
 /// For what reads a large body. Turns of ``ParsingPool`` divide it.
 func withParsingPool<Value>(_ body: () async throws -> Value) async rethrows -> Value {
   try await withTaskExecutorPreference(ParsingPool.shared, operation: body)
+}
+
+/// Serves the addresses that are added after it away from the event loops, because they may read
+/// files, or make long answers.
+struct CommonPool: RouterMiddleware {
+  typealias Context = ControlContext
+
+  func handle(
+    _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
+  ) async throws -> Response {
+    try await withCommonPool { try await next(request, context) }
+  }
 }

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import PushStore
+internal import PushWire
 
 /// What the store knows of notifications, and the engine does not.
 struct NotificationNotes: Sendable {
@@ -31,7 +32,8 @@ struct NotificationNotes: Sendable {
     var changes = IntakeChanges()
     changes.began = [IntakeChanges.Began(run: StoredRunID(run), app: app, at: now)]
     changes.notAccepted = ids.map {
-      IntakeChanges.NotAccepted(notification: StoredNotificationID($0), state: "suppressed", detail: "")
+      IntakeChanges.NotAccepted(
+        notification: StoredNotificationID($0), state: Outcome.Kind.suppressed.rawValue, detail: "")
     }
     changes.ended = [(StoredRunID(run), now)]
     try await store.settle(changes)

@@ -95,7 +95,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?
   ) {
     let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
-    let (name, detail) = OutcomeText.of(outcome)
+    let (name, detail) = (outcome.kind.rawValue, outcome.detail)
     var gone: StoredGoneDevice?
     if outcome.saysGone, let bytes = try? DeviceToken(hex: token).bytes {
       gone = StoredGoneDevice(
@@ -232,17 +232,11 @@ extension StoreInstant {
   package static var now: StoreInstant { StoreInstant(milliseconds: NIOLoop.wallClockMilliseconds) }
 }
 
-/// An outcome in the words of the interface.
-enum OutcomeText {
-  static func of(_ outcome: Outcome) -> (state: String, detail: String) {
-    switch outcome {
-    case .accepted(let confirmation): ("accepted", "\(confirmation)")
-    case .rejected(let reason): ("rejected", "\(reason)")
-    case .suppressed: ("suppressed", "")
-    case .expired: ("expired", "")
-    case .held: ("held", "")
-    case .cancelled: ("cancelled", "")
-    case .unknown: ("unknown", "")
-    }
-  }
+/// Hears of outcomes when they come, beside the ``OutcomeRecorder`` that keeps them. Called on the
+/// lanes' loops, also at the same time; every call returns soon.
+package protocol IntakeWatcher: Sendable {
+  func accepted(_ run: IntakeRunID, lines: [UInt64])
+  func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome)
+  /// Everything in the run has its outcome.
+  func ended(_ run: IntakeRunID)
 }

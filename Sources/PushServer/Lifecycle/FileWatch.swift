@@ -1,3 +1,4 @@
+internal import Carillon
 internal import Foundation
 internal import PushTransport
 
@@ -55,5 +56,21 @@ struct FileWatch {
     guard let handle = FileHandle(forReadingAtPath: path) else { return nil }
     defer { try? handle.close() }
     return (try? handle.read(upToCount: byteLimit)).map { Digest.sha256(Array($0)) }
+  }
+}
+
+extension ServerConfiguration {
+  /// The files that the configuration names, and that are read again by a reload.
+  var credentialFiles: [String] {
+    var files: [String] = []
+    func add(_ credential: CredentialFiles) {
+      files += [credential.certificate, credential.key, credential.passphraseFile].compactMap { $0 }
+    }
+    for tenant in tenants {
+      files += tenant.app.credentialFiles + tenant.bridgeClients.filter { !BridgeDirectory.isDigest($0) }
+    }
+    if let bridge { files += bridge.files }
+    if let certificate = api.certificate { add(certificate) }
+    return Set(files).sorted()
   }
 }

@@ -162,15 +162,15 @@ struct NotificationRoutes: Sendable {
       $0.field("confirmed", counts.accepted["confirmed"] ?? 0)
       $0.field("quiet", counts.accepted["quiet"] ?? 0)
     }
-    let rejected = counts.others["rejected"] ?? [:]
+    let rejected = counts.others[Outcome.Kind.rejected.rawValue] ?? [:]
     json.object("rejected") {
       $0.field("total", rejected.values.reduce(0, +))
       $0.object("byReason") {
         for (reason, count) in rejected.sorted(by: { $0.key < $1.key }) { $0.field(reason, count) }
       }
     }
-    for state in ["suppressed", "expired", "held", "cancelled", "unknown"] {
-      json.field(state, counts.others[state]?.values.reduce(0, +) ?? 0)
+    for kind in Outcome.Kind.plain {
+      json.field(kind.rawValue, counts.others[kind.rawValue]?.values.reduce(0, +) ?? 0)
     }
     json.field("inFlight", submitted - counts.total)
     json.field("possibleDuplicates", counts.doubted)
