@@ -1,7 +1,7 @@
 internal import PushWire
 internal import Synchronization
 
-/// Which lines of a campaign have waited for too long: those up to ``line``.
+/// Which lines of a campaign have waited for too long: those before ``end(now:)``.
 ///
 /// The reader says when it has read which lines, and lanes look before they send. Lines that were
 /// read at about the same time share a mark, so no line costs anything.
@@ -41,12 +41,12 @@ final class CampaignAges: Sendable {
     }
   }
 
-  /// The last line that has waited for too long; 0: none.
-  func line(now: Instant) -> UInt64 {
+  /// Lines before this one have waited for too long.
+  func end(now: Instant) -> UInt64 {
     if now.nanoseconds >= due.load(ordering: .relaxed) {
       marks.withLock { marks in
         let count = marks.firstIndex { $0.at + limit > now } ?? marks.count
-        if count > 0 { passed.store(marks[count - 1].line, ordering: .relaxed) }
+        if count > 0 { passed.store(marks[count - 1].line + 1, ordering: .relaxed) }
         marks.removeFirst(count)
         setDue(marks)
       }

@@ -120,7 +120,7 @@ final class BinaryConversation: Conversation {
         continue
       }
       let run = packer.pack(
-        from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldLine: ledger.ages.line(now: now)
+        from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldEnd: ledger.ages.end(now: now)
       )
       guard let run else { break }
       took(run, campaign: record.campaign, fate: run.kind.fate, now: now)

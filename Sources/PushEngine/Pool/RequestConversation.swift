@@ -172,7 +172,7 @@ final class RequestConversation: Conversation {
       return true
     }
     let expiration = record.expiration ?? ledger.frames.expiration ?? 0
-    if expiration != 0 && expiration <= unixSeconds || record.ordinal <= ledger.ages.line(now: now) {
+    if expiration != 0 && expiration <= unixSeconds || record.ordinal < ledger.ages.end(now: now) {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
       return true
     }

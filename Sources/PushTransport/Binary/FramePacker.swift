@@ -136,11 +136,11 @@ package struct FramePacker: ~Copyable {
   /// - Parameters:
   ///   - frames: of the campaign of the first notification at or after `from`.
   ///   - now: seconds since 1970. Expiration is checked here, just before a notification is sent.
-  ///   - oldLine: notifications up to this line have expired in any case.
+  ///   - oldEnd: notifications before this line have expired in any case.
   /// - Returns: nil if nothing was taken: `from` is `to`, or the first frame would exceed the
   ///   bound.
   package mutating func pack(
-    from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32, oldLine: UInt64 = 0
+    from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32, oldEnd: UInt64 = 0
   ) -> Run? {
     guard from < to else { return nil }
     var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
@@ -154,7 +154,7 @@ package struct FramePacker: ~Copyable {
       guard record.campaign == frames.campaign else { break }
       let expiration = record.expiration ?? frames.expiration
       let isPast = if let expiration { expiration != 0 && expiration <= now } else { false }
-      let isExpired = isPast || record.ordinal <= oldLine
+      let isExpired = isPast || record.ordinal < oldEnd
       let kind: Run.Kind = !isExpired ? .packed : record.mayHaveArrived ? .expiredInDoubt : .expired
       guard run.count == 0 || run.kind == kind else { break }
       if !isExpired, !packOne(record, position: run.end, frames: frames, frameByteCount: frameByteCount) {
