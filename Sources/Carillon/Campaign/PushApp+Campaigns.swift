@@ -118,22 +118,31 @@ extension PushApp {
   }
 
   func begin(
-    _ plan: PlannedCampaign, _ source: CampaignSource, _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
+    _ plan: PlannedCampaign, _ source: CampaignSource, _ notAccepted: (@Sendable (UnacceptedNotification) -> Void)?,
+    on runtime: AppRuntime? = nil
   ) async throws(CarillonError) -> PushCampaign {
     let unaccepted = UnacceptedNotifications()
     let listener = CampaignListener(
       goneDevices: entry.goneDevices, notAccepted: notAccepted, unaccepted: unaccepted.continuation)
-    return try await begin(plan, source, listener: listener, unaccepted: unaccepted)
+    return try await begin(plan, source, listener: listener, unaccepted: unaccepted, on: runtime)
   }
 
   /// Begins a campaign, which continues in the background.
   ///
   /// - Parameter listener: gets the outcomes.
   package func begin(
-    _ plan: PlannedCampaign, _ source: CampaignSource, listener: (any OutcomeListener)?,
-    unaccepted: UnacceptedNotifications = UnacceptedNotifications()
+    _ plan: PlannedCampaign, _ source: CampaignSource, listener: (any OutcomeListener)?
   ) async throws(CarillonError) -> PushCampaign {
-    let runtime = try await core.runtime(of: entry)
+    try await begin(plan, source, listener: listener, unaccepted: UnacceptedNotifications(), on: nil)
+  }
+
+  /// - Parameter promised: the app's part that the campaign was promised to: it may have been
+  ///   removed meanwhile, and keeps the campaign. Nil: the present one.
+  func begin(
+    _ plan: PlannedCampaign, _ source: CampaignSource, listener: (any OutcomeListener)?,
+    unaccepted: UnacceptedNotifications, on promised: AppRuntime?
+  ) async throws(CarillonError) -> PushCampaign {
+    let runtime = if let promised { promised } else { try await core.runtime(of: entry) }
     var number = plan.number
     if number == nil { number = try await runtime.engine.begin(plan.sent, app: id, context: plan.context) }
     let isServed = plan.context.served != nil

@@ -143,9 +143,9 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     let entry = try core.entry(app)
     let plan = try plan(through: entry)
     let opened = try source(plan)
-    _ = try await core.runtime(of: entry)
+    let runtime = try await core.runtime(of: entry)
     _ = try take()
-    return try await PushApp(entry, core).begin(plan, opened, notAccepted)
+    return try await PushApp(entry, core).begin(plan, opened, notAccepted, on: runtime)
   }
 
   /// The campaign as it began.

@@ -44,7 +44,8 @@ extension PushApp {
       plan.number = try await runtime.engine.begin(plan.sent, app: id, context: plan.context)
     }
     do { try await events.begun() } catch { throw CarillonError(.journal, "\(error)") }
-    return try await begin(plan, source, listener: listener)
+    return try await begin(
+      plan, source, listener: listener, unaccepted: UnacceptedNotifications(), on: runtime)
   }
 
   private func source(
