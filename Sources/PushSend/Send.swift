@@ -28,7 +28,6 @@ package final class Send: Sendable {
   }
 
   private struct State {
-    var deployment: Deployment?
     /// In the order of the parts.
     var campaigns: [PushCampaign] = []
     var lists: SendLists?
@@ -163,7 +162,7 @@ package final class Send: Sendable {
       campaigns.append(try await deployment.app(part.app).begin(planned, part.source, listener: listener))
     }
     state.withLock { state in
-      (state.deployment, state.campaigns, state.lists) = (deployment, campaigns, lists)
+      (state.campaigns, state.lists) = (campaigns, lists)
       state.startedAt = .now
       state.before = snapshot(state)
       state.fractionBefore = progress(state).fraction ?? 0

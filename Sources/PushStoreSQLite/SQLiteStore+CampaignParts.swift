@@ -32,19 +32,22 @@ extension SQLiteStore {
   package func progress(
     of campaigns: [StoredUUID]
   ) async throws(StoreError) -> [StoredUUID: [CampaignPartProgress]] {
-    guard !campaigns.isEmpty else { return [:] }
-    return try await read { database in
+    try await read { database in
       var found: [StoredUUID: [CampaignPartProgress]] = [:]
-      let rows = try Row.fetchCursor(
-        database.cachedStatement(
+      // A statement has room for 32,766 arguments.
+      for start in stride(from: 0, to: campaigns.count, by: 1000) {
+        let some = campaigns[start..<min(start + 1000, campaigns.count)]
+        let rows = try Row.fetchCursor(
+          database,
           sql: """
             SELECT high, low, number, dueAt, begunAt, endedAt, account FROM campaignParts
-            WHERE (high, low) IN (VALUES \(campaigns.map { _ in "(?, ?)" }.joined(separator: ", "))) ORDER BY number
-            """),
-        arguments: StatementArguments(campaigns.flatMap { [$0.high.stored, $0.low.stored] }))
-      while let row = try rows.next() {
-        let campaign = StoredUUID(high: UInt64(bitPattern: row["high"]), low: UInt64(bitPattern: row["low"]))
-        found[campaign, default: []].append(CampaignPartProgress(row))
+            WHERE (high, low) IN (VALUES \(some.map { _ in "(?, ?)" }.joined(separator: ", "))) ORDER BY number
+            """,
+          arguments: StatementArguments(some.flatMap { [$0.high.stored, $0.low.stored] }))
+        while let row = try rows.next() {
+          let campaign = StoredUUID(high: UInt64(bitPattern: row["high"]), low: UInt64(bitPattern: row["low"]))
+          found[campaign, default: []].append(CampaignPartProgress(row))
+        }
       }
       return found
     }

@@ -37,7 +37,7 @@ struct IntakeRunTests {
         IntakeRunID(milliseconds: 1, random: 1), app: "news",
         journal: try EngineJournal.open(directory: folder.appending(path: "journal").path).journal,
         recorder: Forgetful())
-      queue = IntakeRun.Queue(run, IntakeRun.limits, gauge: gauge, isDurable: true, entry: entry, loop: loop)
+      queue = IntakeRun.Queue(run, IntakeRun.limits, gauge: gauge, entry: entry, loop: loop)
     }
 
     /// Whether the run takes another notification in.

@@ -158,6 +158,20 @@ struct CampaignStoreTests {
     try store.close()
   }
 
+  @Test("the parts of more campaigns than one statement has room for are read")
+  func manyCampaigns() async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
+    let campaign = Self.campaign(1)
+    #expect(try await store.add(campaign, openLimit: .max))
+    try await store.add([StoredCampaignPart(number: 0, dueAt: campaign.createdAt, content: [1])], of: campaign.id)
+    let others = (1...20_000).map { StoredUUID(high: 7_000, low: $0) }
+    let found = try await store.progress(of: others + [campaign.id])
+    #expect(found.count == 1)
+    #expect(found[campaign.id]?.map(\.number) == [0])
+    try store.close()
+  }
+
   @Test("lists, counts, heads and parts are read without the table of plans, whoever asks")
   func withoutPlans() async throws {
     var campaign = Self.campaign(1)

@@ -315,3 +315,8 @@ private final class OutcomeLines: OutcomeListener {
     list.withLock { $0[line] = outcome }
   }
 }
+
+extension EngineJournalOptions.PlantedMistake {
+  /// Those of the journal itself; ``rewindClearsDoubt`` shows in nothing that is sent.
+  static let ofJournal = allCases.filter { $0 != .rewindClearsDoubt && $0 != .acknowledgedAtOnce }
+}

@@ -18,7 +18,6 @@ final class IntakeStore: Sendable {
     var outcomes: [IntakeKey: PushWire.Outcome] = [:]
     /// How many copies of each may have arrived.
     var copies: [IntakeKey: Int] = [:]
-    var ended: Set<IntakeRunID> = []
     var problems: [String] = []
   }
 
@@ -34,7 +33,6 @@ final class IntakeBook: IntakeRecorder {
   private struct State {
     var outcomes: [(IntakeKey, PushWire.Outcome)] = []
     var copies: [IntakeKey] = []
-    var ended: [IntakeRunID] = []
     var syncCount = 0
     var written: Set<IntakeKey> = []
   }
@@ -68,7 +66,7 @@ final class IntakeBook: IntakeRecorder {
     state.withLock { state in for line in lines { state.copies.append(IntakeKey(run: run, line: line)) } }
   }
 
-  func ended(_ run: IntakeRunID) { state.withLock { $0.ended.append(run) } }
+  func ended(_ run: IntakeRunID) {}
 
   func makeIntakeDurable() throws(UnsyncedList) { try write { $0.outcomes = [] } }
 
@@ -81,7 +79,7 @@ final class IntakeBook: IntakeRecorder {
       var written = state
       leave(&written)
       if written.outcomes.count == state.outcomes.count { state.outcomes = [] }
-      (state.copies, state.ended) = ([], [])
+      state.copies = []
       return (written, failsAtSync.map { state.syncCount >= $0 } ?? false)
     }
     if fails { throw UnsyncedList(path: "store.db", code: 28) }
@@ -92,7 +90,6 @@ final class IntakeBook: IntakeRecorder {
         if state.withLock({ !$0.written.insert(key).inserted }) { contents.problems.append("\(key) has two outcomes") }
       }
       for key in written.copies { contents.copies[key, default: 0] += 1 }
-      contents.ended.formUnion(written.ended)
     }
   }
 }

@@ -201,5 +201,13 @@ extension PushApp {
       self.token = token
       self.since = since
     }
+
+    /// Nil unless the outcome says that the device is gone.
+    ///
+    /// - Parameter token: in hexadecimal digits.
+    init?(_ token: String, _ outcome: PushWire.Outcome, goneSince: UInt64?) {
+      guard outcome.saysGone, let token = try? DeviceToken(hex: token) else { return nil }
+      self.init(token: token, since: PushOutcome(outcome, goneSince: goneSince).rejection?.goneSince)
+    }
   }
 }

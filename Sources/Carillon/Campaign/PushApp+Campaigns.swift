@@ -42,11 +42,7 @@ extension PushApp {
     _ notification: PushNotification, to recipients: [Recipient], name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
-    let stream = AsyncStream { continuation in
-      for recipient in recipients { continuation.yield(recipient) }
-      continuation.finish()
-    }
-    return try await startCampaign(notification, to: stream, name: name, notAccepted: notAccepted)
+    try await startCampaign(notification, to: RecipientArray(recipients), name: name, notAccepted: notAccepted)
   }
 
   /// Sends a notification to every recipient that a sequence yields.
@@ -163,22 +159,35 @@ private struct CampaignListener: OutcomeListener {
   let unaccepted: AsyncStream<UnacceptedNotification>.Continuation
 
   func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
-    let told = PushOutcome(outcome, goneSince: goneSince)
-    if outcome.saysGone, let token = try? DeviceToken(hex: token) {
-      goneDevices.send(PushApp.GoneDevice(token: token, since: told.rejection?.goneSince))
-    }
-    let notification = UnacceptedNotification(position: Int(clamping: line), token: token, outcome: told)
+    if let gone = PushApp.GoneDevice(token, outcome, goneSince: goneSince) { goneDevices.send(gone) }
+    let notification = UnacceptedNotification(
+      position: Int(clamping: line), token: token, outcome: PushOutcome(outcome, goneSince: goneSince))
     notAccepted?(notification)
     unaccepted.yield(notification)
   }
 }
 
 /// The notifications of a campaign that were not accepted, for one loop.
-package struct UnacceptedNotifications: Sendable {
+struct UnacceptedNotifications: Sendable {
   let stream: AsyncStream<UnacceptedNotification>
   let continuation: AsyncStream<UnacceptedNotification>.Continuation
 
-  package init() {
+  init() {
     (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16_384))
   }
+}
+
+/// An array, read one by one as any other sequence.
+private struct RecipientArray: AsyncSequence, Sendable {
+  struct AsyncIterator: AsyncIteratorProtocol {
+    var iterator: IndexingIterator<[Recipient]>
+
+    mutating func next() async -> Recipient? { iterator.next() }
+  }
+
+  private let recipients: [Recipient]
+
+  init(_ recipients: [Recipient]) { self.recipients = recipients }
+
+  func makeAsyncIterator() -> AsyncIterator { AsyncIterator(iterator: recipients.makeIterator()) }
 }

@@ -205,9 +205,8 @@ public final class PushCampaign: Sendable {
   }
 }
 
-/// For how long nothing of a campaign has got an outcome, as far as looks at it tell. A campaign
-/// has its own pace, so the age of its notifications says nothing; that none of them gets through
-/// does.
+/// How long a campaign has had no new outcome, as of the last sample. A campaign has its own pace,
+/// so the age of its notifications says nothing.
 struct StallClock: Sendable {
   private var seen: (settledCount: Int, at: Instant)?
 

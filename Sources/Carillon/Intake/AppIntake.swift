@@ -27,7 +27,7 @@ final class AppIntake: Sendable {
     queues = NotificationQueues { [gauges, entry = runtime.entry] group in
       let run = IntakeRun(engine.newRunID(), app: app, journal: journal, recorder: recorder)
       return Queue(
-        run, IntakeRun.limits, gauge: gauges[ClaimOrder.Rank(priority: group.priority).rawValue], isDurable: true,
+        run, IntakeRun.limits, gauge: gauges[ClaimOrder.Rank(priority: group.priority).rawValue],
         isShared: group.payload != nil, entry: entry, loop: engine.loop)
     } begin: { [weak runtime] queue, group in
       runtime?.intake?.begin(queue, group)
@@ -108,7 +108,7 @@ final class AppIntake: Sendable {
     let engine = runtime.engine
     let queue = Queue(
       IntakeRun(id, app: runtime.entry.id, journal: journal, recorder: recorder), IntakeRun.limits,
-      gauge: gauges[ClaimOrder.Rank(priority: campaign.priority).rawValue], isDurable: true, entry: runtime.entry,
+      gauge: gauges[ClaimOrder.Rank(priority: campaign.priority).rawValue], entry: runtime.entry,
       loop: engine.loop, resumedSince: engine.beginning(of: id))
     queues.add(queue)
     // At once, so that later requests for one of them find it. Earlier outcomes are in the

@@ -50,35 +50,33 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
 
   let owner: Owner
   private let limits: Limits
-  private let gauge: IntakeGauge
-  /// Whether what no lane has room for goes into the journal.
-  private let isDurable: Bool
+  /// Nil: what no lane has room for waits here, and not in the journal.
+  private let gauge: IntakeGauge?
   /// Payload and expiration are the campaign's.
   private let isShared: Bool
   private let loop: any Loop
-  private let foundGone: @Sendable (PushApp.GoneDevice) -> Void
+  private let goneDevices: Multicast<PushApp.GoneDevice>
   private let beganAt: Instant
   /// When a queue that resumes after a restart began, by this process's clock.
   private let resumedSince: Instant?
   private let state = Mutex(State())
 
   /// - Parameters:
-  ///   - gauge: counts what is in no lane yet.
+  ///   - gauge: of a durable queue: counts what is in no lane yet.
   ///   - loop: for its timer.
   ///   - resumedSince: it accepts nothing, and sends what an earlier process has left since then.
   init(
-    _ owner: Owner, _ limits: Limits, gauge: IntakeGauge, isDurable: Bool, isShared: Bool = false, entry: AppEntry,
+    _ owner: Owner, _ limits: Limits, gauge: IntakeGauge?, isShared: Bool = false, entry: AppEntry,
     loop: any Loop, resumedSince: Instant? = nil
   ) {
     self.owner = owner
     self.limits = limits
     self.gauge = gauge
-    self.isDurable = isDurable
     self.isShared = isShared
     self.loop = loop
     self.resumedSince = resumedSince
     beganAt = loop.now
-    foundGone = { [entry] in entry.goneDevices.send($0) }
+    goneDevices = entry.goneDevices
     state.withLock { $0.isFinished = resumedSince != nil }
   }
 
@@ -114,7 +112,8 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
         return (nil, state.signal)
       }
       let first = state.lastLine + 1
-      gauge.waiting(count: count, byteCount: append(&state.entries))
+      let byteCount = append(&state.entries)
+      gauge?.waiting(count: count, byteCount: byteCount)
       state.lastLine = last
       state.age.took(through: last, now: now)
       accepted(first)
@@ -128,7 +127,7 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
   /// well, it lies in the rings of lanes: whatever comes then is behind it there, in any queue.
   private func isOld(_ state: State, _ now: Instant) -> Bool {
     guard let age = limits.age, now.since(beganAt) >= age else { return false }
-    return state.recordedLine == state.lastLine && gauge.stored.count == 0
+    return state.recordedLine == state.lastLine && gauge?.stored.count ?? 0 == 0
   }
 
   /// When the oldest notification without an outcome was accepted; nil: there is none.
@@ -147,14 +146,14 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
   func drop() {
     state.withLock { state in
       state.isFinished = true
-      gauge.waiting(count: -state.entries.count, byteCount: -state.entries.byteCount)
+      gauge?.waiting(count: -state.entries.count, byteCount: -state.entries.byteCount)
       state.entries.removeAll()
     }
   }
 
   // MARK: AudienceSource
 
-  var reservoir: ReservoirGauge? { isDurable ? gauge.stored : nil }
+  var reservoir: ReservoirGauge? { gauge?.stored }
 
   func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
 
@@ -165,7 +164,7 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
       let (count, byteCount) = state.entries.move(into: chunk, from: state.readLine + 1, isShared: isShared)
       guard count > 0 else { return state.isFinished ? .end : .waiting }
       state.readLine += UInt64(count)
-      gauge.waiting(count: -count, byteCount: -byteCount)
+      gauge?.waiting(count: -count, byteCount: -byteCount)
       return .entries
     }
   }
@@ -188,10 +187,7 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
 
   func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
     guard owner.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince) else { return }
-    if outcome.saysGone, let gone = try? DeviceToken(hex: token) {
-      foundGone(
-        PushApp.GoneDevice(token: gone, since: PushOutcome(outcome, goneSince: goneSince).rejection?.goneSince))
-    }
+    if let gone = PushApp.GoneDevice(token, outcome, goneSince: goneSince) { goneDevices.send(gone) }
     settled(1)
   }
 

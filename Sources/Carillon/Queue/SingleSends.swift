@@ -99,9 +99,8 @@ final class SingleSends: Sendable {
   init(
     entry: AppEntry, engine: RunningEngine, send: @escaping @Sendable (Queue, PreparedNotification.Group) async -> Void
   ) {
-    let gauge = IntakeGauge(.high)
     queues = NotificationQueues { group in
-      Queue(SingleSendAnswers(), Self.limits, gauge: gauge, isDurable: false, entry: entry, loop: engine.loop)
+      Queue(SingleSendAnswers(), Self.limits, gauge: nil, entry: entry, loop: engine.loop)
     } begin: { queue, group in
       if !engine.jobs.put({ await send(queue, group) }) { Self.end(queue, .failure(DeploymentCore.hasEnded)) }
     }

@@ -74,10 +74,7 @@ struct ServedListener: OutcomeListener {
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     if outcome.saysGone {
       events.gone(token, goneSince)
-      if let token = try? DeviceToken(hex: token) {
-        let since = PushOutcome(outcome, goneSince: goneSince).rejection?.goneSince
-        goneDevices.send(PushApp.GoneDevice(token: token, since: since))
-      }
+      if let gone = PushApp.GoneDevice(token, outcome, goneSince: goneSince) { goneDevices.send(gone) }
     }
     list.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
   }

@@ -27,9 +27,6 @@ package struct EngineJournalOptions: Hashable, Sendable {
     case rewindClearsDoubt
     /// What is handed over is acknowledged before it is in the journal.
     case acknowledgedAtOnce
-
-    /// Those of the journal itself; ``rewindClearsDoubt`` shows in nothing that is sent.
-    package static let ofJournal = allCases.filter { $0 != .rewindClearsDoubt && $0 != .acknowledgedAtOnce }
   }
 
   package init() {}

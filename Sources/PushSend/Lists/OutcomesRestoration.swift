@@ -88,9 +88,8 @@ struct OutcomesRestoration {
       "\(path) lacked \(Self.rows(restoredCount + missingCount)) of notifications that the journal counts as settled"
     if restoredCount > 0 { text += "; \(Self.rows(restoredCount)) \(restoredCount == 1 ? "is" : "are") written again" }
     guard missingCount > 0 else { return text }
-    let kinds = missing.map { "\($0.value) \($0.key.rawValue)" }.sorted {
-      $0.split(separator: " ")[1] < $1.split(separator: " ")[1]
-    }.joined(separator: ", ")
+    let kinds = missing.sorted { $0.key.rawValue < $1.key.rawValue }.map { "\($0.value) \($0.key.rawValue)" }
+      .joined(separator: ", ")
     return text + "; \(missingCount) cannot be, as the journal no longer holds their tokens (\(kinds))"
   }
 

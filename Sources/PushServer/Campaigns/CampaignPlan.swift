@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 internal import HTTPTypes
+internal import PushEngine
 internal import PushStore
 internal import PushWire
 
@@ -209,4 +210,9 @@ extension StoredCampaign {
     content = plan.content
     head.summary = plan.summary
   }
+}
+
+enum PayloadPlaceholders {
+  /// Empty also for what is no payload.
+  static func names(in payload: [UInt8]) -> [String] { (try? PayloadTemplate(parsing: payload))?.columns ?? [] }
 }

@@ -92,8 +92,17 @@ struct CampaignReports: Sendable {
     try await reports([record]).first ?? CampaignReport(record: record)
   }
 
-  /// In the same order.
-  func reports(_ records: [CampaignHead]) async throws -> [CampaignReport] {
+  /// Calls `take` with the reports of campaigns, in the same order. Their parts are read for a
+  /// hundred campaigns at a time: local sends have many.
+  func forEach(of records: some Sequence<CampaignHead>, _ take: (CampaignReport) async throws -> Void) async throws {
+    var left = Array(records)[...]
+    while !left.isEmpty {
+      for report in try await reports(Array(left.prefix(100))) { try await take(report) }
+      left = left.dropFirst(100)
+    }
+  }
+
+  private func reports(_ records: [CampaignHead]) async throws -> [CampaignReport] {
     let progress = try await controller.store.progress(of: records.filter(\.hasAccount).map(\.id))
     return records.map { $0.hasAccount ? report($0, progress[$0.id] ?? []) : CampaignReport(record: $0) }
   }

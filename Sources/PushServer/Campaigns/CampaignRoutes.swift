@@ -88,13 +88,12 @@ struct CampaignRoutes: Sendable {
     // One plan at a time is in memory.
     let largest = page.items.map(\.planByteCount).max() ?? 0
     let room = try context.answerRoom(largest * Self.copiesOfPlan)
-    let shown = try await reports.reports(page.items)
     return Response(
       status: .ok, headers: [.contentType: "application/json"],
-      body: ResponseBody { [controller] writer in
+      body: ResponseBody { [controller, reports] writer in
         var separator = #"{"items":["#
-        for report in shown {
-          guard let plan = try await controller.store.plan(of: report.record.id) else { continue }
+        try await reports.forEach(of: page.items) { report in
+          guard let plan = try await controller.store.plan(of: report.record.id) else { return }
           var bytes = ByteBuffer(string: separator)
           bytes.writeBytes(report.json(plan: plan))
           try await writer.write(bytes)

@@ -52,7 +52,7 @@ extension Dashboard {
 
   private func rows(_ records: some Sequence<CampaignHead>) async throws -> [HTML] {
     var rows: [HTML] = []
-    for report in try await reports.reports(Array(records)) { rows.append(row(report)) }
+    try await reports.forEach(of: records) { rows.append(row($0)) }
     return rows
   }
 

@@ -141,12 +141,15 @@ package final class OutcomeRecorder: IntakeRecorder {
     if let problem { throw problem }
   }
 
-  /// ``makeDurable()`` on a thread that may block: those of tasks are few.
+  /// ``makeDurable()`` on a thread that may block: those of tasks are few. A cancelled task waits
+  /// for it too.
   func makeDurableElsewhere() async throws(UnsyncedList) {
-    let result = try? await NIOThreadPool.singleton.runIfActive { [self] in
-      Result { () throws(UnsyncedList) in try makeDurable() }
+    let result = await withCheckedContinuation { continuation in
+      NIOThreadPool.singleton.submit { [self] _ in
+        continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
+      }
     }
-    try result?.get()
+    try result.get()
   }
 
   package func makeIntakeDurable() throws(UnsyncedList) {

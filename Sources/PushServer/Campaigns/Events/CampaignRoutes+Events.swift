@@ -79,7 +79,7 @@ private final class CampaignFollower: Sendable {
       let record = try await reports.controller.store.campaignHead(id)
       if let record, reach.contains(record.app) { records.append(record) }
     }
-    for report in try await reports.reports(records) {
+    try await reports.forEach(of: records) { report in
       let id = report.record.id
       text += state.withLock { state in
         let news = state.logs[id, default: CampaignEventLog()].text(report, now: now)

@@ -39,7 +39,7 @@ struct ForgottenParts: Sendable {
           .conflict, "Cannot resume", "The campaign cannot be sent at present. \(campaign.reason)",
           action: "Remove the obstacle: it resumes by itself then. Or cancel it.")
       }
-      let isDue = try CampaignPlan(parsing: campaign.content[...]).dueAt <= .now
+      let isDue = try controller.live(id, app: campaign.app).plan(of: campaign).dueAt <= .now
       return .resumed(isBegun: campaign.startedAt != nil || isDue)
     } _: { campaign in
       if campaign.status == .running { campaign.startedAt = campaign.startedAt ?? .now }
