@@ -149,8 +149,19 @@ test_step() {
     tests_failed=$((tests_failed + 1))
     return 1
   fi
+  # What `timeout` returns when it has ended something.
+  if ((status == 124 || status == 137)); then show_unfinished "$step_log"; fi
   ((status == 0)) || show_trouble "$step_log"
   return "$status"
+}
+
+# Names the tests that a log begins and does not end.
+show_unfinished() {
+  say "    ended for its length; these tests had begun, and had not ended:"
+  grep -aE '^. +(Test|Suite) ' "$1" | grep -avE '^. +Test (case|run) ' | awk '
+    / started\.$/ { sub(/^[^ ]+ +/, ""); sub(/ started\.$/, ""); open[$0] = 1 }
+    / (passed|failed) after / { sub(/^[^ ]+ +/, ""); sub(/ (with [0-9]+ test cases? )?(passed|failed) after .*/, ""); delete open[$0] }
+    END { for (name in open) print "    " name }' | sort
 }
 
 # Builds the command for release, and leaves its path in $carillon.
