@@ -76,9 +76,19 @@ let package = Package(
       ],
       swiftSettings: settings),
     .target(
+      name: "PushService",
+      dependencies: [
+        "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushStore", nioCore, nioPosix,
+        .product(name: "HTTPTypes", package: "swift-http-types", condition: service),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        .product(name: "Logging", package: "swift-log"),
+      ],
+      swiftSettings: settings),
+    .target(
       name: "PushServer",
       dependencies: [
-        "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushStore", "PushStoreSQLite",
+        "Carillon", "PushSend", "PushService", "PushWire", "PushTransport", "PushEngine", "PushStore",
+        "PushStoreSQLite",
         .product(name: "Yams", package: "Yams", condition: service),
         .product(name: "Hummingbird", package: "hummingbird", condition: service),
         .product(name: "HummingbirdCore", package: "hummingbird", condition: service),
@@ -103,7 +113,7 @@ let package = Package(
     .executableTarget(
       name: "CarillonCommand",
       dependencies: [
-        "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer",
+        "Carillon", "PushSend", "PushWire", "PushTransport", "PushEngine", "PushGateway", "PushServer", "PushService",
         "PushStore", "PushStoreSQLite", "PushBench", nioCore, nioPosix,
         .product(name: "Logging", package: "swift-log"),
         .product(name: "ArgumentParser", package: "swift-argument-parser", condition: command),
@@ -152,9 +162,17 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "PushServiceTests",
+      dependencies: [
+        "Carillon", "PushEngine", "PushSend", "PushService", "PushStore", "PushStoreSQLite", "PushTransport",
+        "PushWire", "Support",
+      ],
+      swiftSettings: settings),
+    .testTarget(
       name: "PushServerTests",
       dependencies: [
-        "Carillon", "PushSend", "PushServer", "PushEngine", "PushGateway", "PushStore", "PushStoreSQLite",
+        "Carillon", "PushSend", "PushServer", "PushService", "PushEngine", "PushGateway", "PushStore",
+        "PushStoreSQLite",
         "PushTransport", "PushWire", "Support",
         .product(name: "CoreMetrics", package: "swift-metrics", condition: service), nioCore,
         nioPosix,
@@ -170,9 +188,8 @@ let package = Package(
     .testTarget(
       name: "CommandTests",
       dependencies: [
-        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushSend", "PushServer", "PushStore",
-        "PushTransport", "PushWire",
-        "Support", nioCore, nioPosix,
+        "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushSend", "PushServer", "PushService",
+        "PushStore", "PushTransport", "PushWire", "Support", nioCore, nioPosix,
       ],
       exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),
     .testTarget(

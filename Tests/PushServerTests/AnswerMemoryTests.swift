@@ -11,6 +11,7 @@ internal import Testing
 
 @testable internal import Carillon
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("Memory of answers")
 struct AnswerMemoryTests {

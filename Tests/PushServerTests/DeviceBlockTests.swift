@@ -3,6 +3,7 @@ internal import Support
 internal import Testing
 
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("Blocks of an import")
 struct DeviceBlockTests {
@@ -76,5 +77,19 @@ struct DeviceBlockTests {
     // Long tags.
     large.add(Self.device([1], at: 1), byteCount: 8 << 20)
     #expect(large.isFull)
+  }
+
+  @Test("the description's pattern of a tag accepts what is accepted, however it is typed, and nothing else")
+  func tagPattern() throws {
+    let text = String(decoding: PackageResources.openapi_yaml, as: UTF8.self)
+    let found = try #require(text.firstMatch(of: /maxLength: 64, pattern: '(.+)' }/).map { String($0.1) })
+    let pattern = try Regex(found)
+    for tag in [
+      "sport", "Sport", "a:b.c_d-e", "caf\u{e9}", "CAFE\u{301}", "\u{6771}\u{4eac}", "two words", "a,b", "a\"b", "",
+      "a\u{a0}b", "a\tb", "a\u{200b}b", "a\u{7f}", "a\u{e000}", "\n",
+    ] {
+      let isAccepted = (try? DeviceTag.normalised(tag)) != nil
+      #expect((tag.wholeMatch(of: pattern) != nil) == isAccepted, "\(tag.debugDescription)")
+    }
   }
 }

@@ -5,6 +5,7 @@ internal import Testing
 
 @testable internal import Carillon
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("Room in an app's queue")
 struct IntakeLimitTests {

@@ -4,6 +4,7 @@ internal import Synchronization
 internal import Testing
 
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("Keys of the control interface, as a running service knows them")
 struct KeyRingTests {

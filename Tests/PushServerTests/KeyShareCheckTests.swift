@@ -10,6 +10,7 @@ internal import Testing
 
 @testable internal import Carillon
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("Shares and rates of keys")
 struct KeyShareCheckTests {

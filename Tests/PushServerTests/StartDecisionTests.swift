@@ -7,6 +7,7 @@ internal import Support
 internal import Testing
 
 @testable internal import PushServer
+@testable internal import PushService
 @testable internal import PushStoreSQLite
 
 /// What a service does that cannot start.

@@ -9,6 +9,7 @@ internal import Testing
 
 @testable internal import Carillon
 @testable internal import PushServer
+@testable internal import PushService
 @testable internal import PushStore
 @testable internal import PushStoreSQLite
 

@@ -17,16 +17,21 @@ enum Arrows {
     ],
     "CarillonTesting": ["Carillon", "PushGateway", "PushTransport", "PushWire", "Foundation"],
     "PushSend": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Foundation"],
+    "PushService": [
+      "Carillon", "PushSend", "PushEngine", "PushStore", "PushTransport", "PushWire", "HTTPTypes", "NIOCore",
+      "NIOPosix", "ServiceLifecycle", "Logging", "Foundation",
+    ],
     "PushServer": [
-      "Carillon", "PushSend", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
+      "Carillon", "PushSend", "PushService", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
       "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
       "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "CoreMetrics", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [
-      "Carillon", "PushSend", "PushServer", "PushStore", "PushStoreSQLite", "PushBench", "PushEngine", "PushGateway",
-      "PushTransport", "PushWire", "ArgumentParser", "Logging", "Foundation", "Dispatch", "HTTPTypes", "NIOCore",
+      "Carillon", "PushSend", "PushServer", "PushService", "PushStore", "PushStoreSQLite", "PushBench", "PushEngine",
+      "PushGateway", "PushTransport", "PushWire", "ArgumentParser", "Logging", "Foundation", "Dispatch", "HTTPTypes",
+      "NIOCore",
       "NIOPosix", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1",
     ],
   ]

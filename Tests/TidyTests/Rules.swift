@@ -97,6 +97,11 @@ enum Rules {
       covers: { $0.isSwift && $0.path.hasPrefix("Tests/") && !$0.path.hasPrefix("Tests/Support/") },
       instead: "use SeededGenerator.fresh() or freshSeed(), which print the seed before the test runs"),
     Rule(
+      name: "hidden clock", words: ["now", "sleep", "wallClock"],
+      pattern: #"\bTask\.sleep\b|\bDate\(\)|\b(?:Instant|StoreInstant|Date|Clock|NIODeadline)\.now\b|\bwallClock"#,
+      covers: { $0.module == "PushService" && !$0.path.hasSuffix("/ServiceClock.swift") },
+      instead: "ask the ServiceClock, so that the simulation runs the same code"),
+    Rule(
       name: "forced try", words: ["try!"], pattern: #"\btry!"#, covers: allSwift,
       instead: "throw a typed error (in tests: `try` or #require)"),
     Rule(

@@ -78,7 +78,7 @@ public struct PushApp: Sendable, Identifiable {
   public func check(_ notification: PushNotification) -> [NotificationFinding] {
     let (app, kind) = (entry.configuration, entry.credential.kind)
     let json = (try? PayloadTemplate(parsing: notification.json))?.sample ?? notification.json
-    let expiration = notification.expiration?.sharedUnixSeconds(now: NIOLoop.wallClock)
+    let expiration = notification.expiration?.sharedUnixSeconds(now: core.wallClock)
     let headers = PreparedNotification.headers(notification, app: app, kind: kind, expiration: expiration)
     return PreparedNotification.findings(
       payload: json, priority: notification.priority?.rawValue, app: app, kind: kind, headers: headers
@@ -166,7 +166,7 @@ public struct PushApp: Sendable, Identifiable {
   package func prepare(_ notification: PushNotification) throws(CarillonError) -> PreparedNotification {
     try PreparedNotification(
       notification, payload: notification.json, app: entry.configuration, kind: entry.credential.kind,
-      now: NIOLoop.wallClock)
+      now: core.wallClock)
   }
 }
 

@@ -104,7 +104,7 @@ extension PushApp {
     } catch {
       throw CarillonError(.payload, "The notification: \(error).")
     }
-    var plan = PlannedCampaign(notification, template: template, through: entry, now: NIOLoop.wallClock)
+    var plan = PlannedCampaign(notification, template: template, through: entry, now: core.wallClock)
     if let error = plan.findings.first(where: { $0.severity == .error }) {
       throw CarillonError(.payload, error.sentence)
     }

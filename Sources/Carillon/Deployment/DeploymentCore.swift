@@ -38,6 +38,7 @@ final class DeploymentCore: Sendable {
   private let started = Gate()
   /// Opens when it is asked to end.
   private let ending = Gate()
+  private let wallClockMilliseconds: @Sendable () -> Int64
 
   /// - Parameter toleratesCredentials: see ``AppEntry``.
   convenience init(
@@ -68,8 +69,10 @@ final class DeploymentCore: Sendable {
   init(
     _ entries: [AppEntry], registry: ProviderTokenRegistry, journal: EngineJournal?, closesJournal: Bool = true,
     loops: @escaping @Sendable () -> LoopGroup, shutdownTimeout: Duration, logger: Logger,
-    toleratesCredentials: Bool = false
+    toleratesCredentials: Bool = false,
+    wallClockMilliseconds: @escaping @Sendable () -> Int64 = { NIOLoop.wallClockMilliseconds }
   ) {
+    self.wallClockMilliseconds = wallClockMilliseconds
     self.registry = registry
     self.journal = journal
     self.closesJournal = closesJournal
@@ -79,6 +82,24 @@ final class DeploymentCore: Sendable {
     makeLoops = loops
     self.shutdownTimeout = shutdownTimeout
   }
+
+  /// Runs already, on the loops of an engine that its maker ends: for simulations.
+  convenience init(_ entries: [AppEntry], on engine: RunningEngine, unfinished: [JournalReport.CampaignState]) {
+    self.init(
+      entries, registry: ProviderTokenRegistry(), journal: engine.journal, closesJournal: false,
+      loops: { LoopGroup(threads: 1) }, shutdownTimeout: .seconds(10),
+      logger: Logger(label: "carillon") { _ in SwiftLogNoOpLogHandler() },
+      wallClockMilliseconds: engine.wallClockMilliseconds)
+    state.withLock { state in
+      state.phase = .running(engine)
+      state.hasRun = true
+      state.unfinished = unfinished
+    }
+    started.open()
+  }
+
+  /// Seconds since 1970.
+  var wallClock: UInt32 { UInt32(clamping: wallClockMilliseconds() / 1000) }
 
   // MARK: Unfinished campaigns
 

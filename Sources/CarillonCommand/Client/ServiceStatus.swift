@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 internal import PushServer
+internal import PushService
 internal import PushStore
 internal import PushTransport
 internal import PushWire

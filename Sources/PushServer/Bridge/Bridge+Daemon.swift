@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Logging
+internal import PushService
 internal import PushStore
 
 extension Bridge {
@@ -14,7 +15,7 @@ extension Bridge {
     let bridge = try Bridge(
       settings, tenants: configuration.tenants, deployment: deployment, outcomes: outcomes, store: store,
       logger: logger)
-    outcomes.tell(bridge)
+    outcomes.tell(bridge.apps)
     if settings.minimumTLS < .tls12 {
       logger.warning(
         "the bridge accepts old versions of TLS, which others can read and change",

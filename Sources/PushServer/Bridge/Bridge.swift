@@ -1,16 +1,16 @@
-package import Carillon
+internal import Carillon
 internal import Logging
 internal import NIOCore
+package import PushService
 internal import PushStore
 internal import PushTransport
-package import PushWire
+internal import PushWire
 internal import Synchronization
 
 /// The bridge: to its clients it is Apple's binary gateway and feedback service; what they send
 /// goes into the app's ordinary intake.
 package final class Bridge: Sendable {
   private struct State {
-    var apps: [String: BridgeApp] = [:]
     var directory: BridgeDirectory
     /// Grows with each change of who is a client.
     var generation = 0
@@ -21,22 +21,16 @@ package final class Bridge: Sendable {
     var connectionCount = 0
     var refusedCount = 0
     var isEnding = false
-    var nextSweep = Instant.start
   }
 
   let configuration: BridgeConfiguration
   let logger: Logger
   let store: any Store
   private let deployment: Deployment
-  private let outcomes: OutcomeRecorder
-  private let budget: MemoryBudget
+  let apps: BridgeApps
   private let state: Mutex<State>
   /// Its own, for new connections.
   private let certificate = Mutex<(context: TLSContext, inspection: CertificateInspection)?>(nil)
-  /// How often memories are looked through for what is too old.
-  private let sweepInterval: Duration
-  /// The apps of runs that the bridge has lines in.
-  private let runs = Mutex<[IntakeRunID: BridgeApp]>([:])
 
   /// - Throws: a certificate cannot be used.
   init(
@@ -45,11 +39,10 @@ package final class Bridge: Sendable {
   ) throws(CarillonError) {
     self.configuration = configuration
     self.deployment = deployment
-    self.outcomes = outcomes
     self.store = store
     self.logger = logger
-    budget = MemoryBudget(byteCount: configuration.memory.byteCount)
-    sweepInterval = min(.seconds(30), max(.milliseconds(500), configuration.memory.age / 16))
+    apps = BridgeApps(
+      memory: configuration.connection.memory, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
     // One app's file is no reason not to serve the others.
     let directory = try BridgeDirectory(tenants) { app, error in
       logger.error("a client of the bridge stays unknown", metadata: ["app": "\(app)", "why": "\(error.message)"])
@@ -66,9 +59,7 @@ package final class Bridge: Sendable {
   }
 
   /// The counts, by app.
-  package var counts: [String: BridgeCounts] {
-    state.withLock { $0.apps.values.map { ($0.id, $0.counts) } }.reduce(into: [:]) { $0[$1.0] = $1.1 }
-  }
+  package var counts: [String: BridgeCounts] { apps.counts }
   /// Clients that were refused, of all apps.
   package var refusedCount: Int { state.withLock { $0.refusedCount } }
   var isEnding: Bool { state.withLock { $0.isEnding } }
@@ -85,17 +76,6 @@ package final class Bridge: Sendable {
 
   func hasRoom(_ app: PushApp) -> Bool {
     app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 }
-  }
-
-  func app(_ id: String) -> BridgeApp {
-    state.withLock { state in
-      if let app = state.apps[id] { return app }
-      let app = BridgeApp(id, memory: configuration.memory, budget: budget, outcomes: outcomes) { [self] run, app in
-        runs.withLock { $0[run] = app }
-      }
-      state.apps[id] = app
-      return app
-    }
   }
 
   /// Reads its certificate and the authorities of clients again, for new connections.
@@ -160,7 +140,7 @@ package final class Bridge: Sendable {
   /// The app of a client that was not refused.
   func client(_ identity: PeerIdentity) -> (app: BridgeApp, push: PushApp)? {
     guard case .app(let id, _) = answer(for: identity), let push = try? deployment.app(id) else { return nil }
-    return (app(id), push)
+    return (apps.app(id), push)
   }
 
   /// Grows with each change of who is a client. To be read before the identity of a client is
@@ -169,126 +149,15 @@ package final class Bridge: Sendable {
 
   /// Lets the connections of clients that are no longer the same app's end.
   func clientsChanged() {
-    let apps = state.withLock { state in
-      state.generation += 1
-      return Array(state.apps.values)
-    }
-    for link in apps.flatMap(\.links) { link.put(.clientsChanged)?() }
-  }
-
-  // MARK: Life
-
-  /// Loads what earlier processes forwarded for clients that got no answer. To be called before the
-  /// intake of earlier processes is resumed.
-  func restore() async throws(StoreError) {
-    let lines = deployment.unfinishedIntakeLines
-    // Until then at least, the last process lived.
-    let lastSign = try await store.lastSignOfBridge() ?? .now
-    let reach = lastSign.milliseconds - BridgeRecovery.reach.components.seconds * 1000
-    var recovery = BridgeRecovery()
-    for found in try await store.forwardedFrames(since: oldestStored) {
-      let frames = found.frames
-      app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
-      guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
-      let end = found.end.map { BridgeRecovery.End(from: $0.from, recentFrom: $0.recentFrom) }
-      for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
-        let line = frames.firstLine + UInt32(offset)
-        let frame = BridgeRecovery.Frame(
-          app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line),
-          answeredAt: Self.instant(found.answeredBy), connection: frames.connection,
-          number: frames.firstFrame + UInt64(offset), isRecognised: frames.isRecognised)
-        recovery.read(
-          frame, as: ForwardedLine(run, line: line), end, isRecent: frames.at.milliseconds >= reach,
-          isInJournal: UInt64(line) <= lines[run] ?? 0)
-      }
-    }
-    let now = Instant.now
-    for (line, frame, isByResponse) in recovery.frames {
-      let app = app(frame.app)
-      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) {
-        runs.withLock { $0[run] = app }
-      }
-      app.restore(frame, as: line, isByResponse: isByResponse, now: now)
-    }
-  }
-
-  /// The service listens now.
-  func begins() {
-    let now = Instant.now
-    for app in state.withLock({ Array($0.apps.values) }) { app.begins(now: now) }
-  }
-
-  /// What was answered before this is not remembered.
-  private var oldestStored: StoreInstant {
-    StoreInstant(milliseconds: StoreInstant.now.milliseconds - configuration.memory.age.components.seconds * 1000)
-  }
-
-  /// An instant of an earlier process, on this one's clock; nil: now.
-  private static func instant(_ stored: StoreInstant?) -> Instant {
-    let now = Instant.now
-    guard let stored else { return now }
-    let past = UInt64(max(0, StoreInstant.now.milliseconds - stored.milliseconds)) * 1_000_000
-    return Instant(nanoseconds: now.nanoseconds - min(past, now.nanoseconds))
-  }
-
-  /// Ends the connections of apps that send nothing more until an operator acts.
-  func checkApps() {
-    for app in state.withLock({ Array($0.apps.values) }) {
-      let isGone = (try? deployment.app(app.id)).map { $0.lastingStopReason != nil } ?? true
-      if isGone { end(app.links, by: nil) }
-    }
-  }
-
-  /// Forgets what is too old, here and in the store, every ``sweepInterval``.
-  func sweep() async {
-    let now = Instant.now
-    let apps: [BridgeApp]? = state.withLock { state in
-      guard now >= state.nextSweep else { return nil }
-      state.nextSweep = now + sweepInterval
-      return Array(state.apps.values)
-    }
-    guard let apps else { return }
-    for app in apps { for wake in app.sweep(now: now) { wake() } }
-    do throws(StoreError) { try await store.forgetForwarded(before: oldestStored, now: .now) } catch {
-      logger.warning("old frames of the bridge stay in the store", metadata: ["why": "\(error)"])
-    }
+    state.withLock { $0.generation += 1 }
+    apps.tell(.clientsChanged)
   }
 
   /// Asks all clients to leave.
   ///
   /// - Parameter latest: when they must have been told how far their frames came.
   func end(by latest: Instant) {
-    let apps = state.withLock { state in
-      state.isEnding = true
-      return Array(state.apps.values)
-    }
-    for app in apps { end(app.links, by: latest) }
-  }
-
-  private func end(_ links: [BridgeLink], by latest: Instant?) {
-    for link in links { link.put(.end(by: latest))?() }
-  }
-}
-
-// MARK: - Outcomes
-
-extension Bridge: IntakeWatcher {
-  package func accepted(_ run: IntakeRunID, lines: [UInt64]) {
-    guard let app = runs.withLock({ $0[run] }) else { return }
-    for wake in app.answered(lines, of: run, .accepted) { wake() }
-  }
-
-  package func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome) {
-    guard let app = runs.withLock({ $0[run] }) else { return }
-    for wake in app.answered([line], of: run, FrameAnswer(outcome)) { wake() }
-  }
-
-  package func ended(_ run: IntakeRunID) { runs.withLock { $0[run] = nil } }
-}
-
-extension RememberedFrames {
-  fileprivate func answer(line: UInt32) -> FrameAnswer? {
-    if acceptedLines.contains(where: { $0.contains(line) }) { return .accepted }
-    return notAccepted[line].map { FrameAnswer(state: $0.state, detail: $0.detail) }
+    state.withLock { $0.isEnding = true }
+    apps.tell(.end(by: latest))
   }
 }

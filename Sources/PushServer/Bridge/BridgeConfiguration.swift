@@ -1,6 +1,7 @@
 internal import Carillon
-package import PushTransport
-package import PushWire
+package import PushService
+internal import PushTransport
+internal import PushWire
 
 /// `bridge: { … }`: the listeners for providers that speak the binary protocol.
 package struct BridgeConfiguration: Hashable, Sendable {
@@ -23,13 +24,11 @@ package struct BridgeConfiguration: Hashable, Sendable {
   package var clientAuthority: String?
   package var minimumTLS = MinimumTLS.tls12
   package var connectionLimit = 4096
-  package var connectionLimitPerApp = 1024
   /// New connections of one address in a second.
   package var handshakeRate = 20
   /// How long a reader of feedback may take nothing.
   package var stallTime = Duration.seconds(60)
-  package var session = BridgeSession.Settings()
-  package var memory = ForwardedMemory.Limits()
+  package var connection = BridgeConnection.Settings()
 
   package init(listen: Listen, certificate: String) {
     self.listen = listen
@@ -50,12 +49,12 @@ extension BridgeConfiguration {
     if let value = reader.take("connections") { try takeConnections(value) }
     if let value = reader.take("memory") { try takeMemory(value) }
     if let value = reader.take("conclusion") {
-      session.window.conclusionTime = try value.duration(in: .seconds(1) ... .seconds(600))
+      connection.session.window.conclusionTime = try value.duration(in: .seconds(1) ... .seconds(600))
     }
     if let value = reader.take("payload") {
       let byteCount = try value.byteCount(in: 256...2048)
-      session.limits.simplePayload = byteCount
-      session.limits.enhancedPayload = byteCount
+      connection.session.limits.simplePayload = byteCount
+      connection.session.limits.enhancedPayload = byteCount
     }
     try reader.finish()
   }
@@ -63,7 +62,7 @@ extension BridgeConfiguration {
   private mutating func takeConnections(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     if let value = reader.take("max") { connectionLimit = try value.integer(in: 1...100_000) }
-    if let value = reader.take("per-app") { connectionLimitPerApp = try value.integer(in: 1...100_000) }
+    if let value = reader.take("per-app") { connection.limitPerApp = try value.integer(in: 1...100_000) }
     if let value = reader.take("handshakes-per-second") { handshakeRate = try value.integer(in: 1...10_000) }
     if let value = reader.take("stalled") { stallTime = try value.duration(in: .seconds(1) ... .seconds(3600)) }
     try reader.finish()
@@ -71,9 +70,11 @@ extension BridgeConfiguration {
 
   private mutating func takeMemory(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
-    if let value = reader.take("notifications") { memory.count = try value.integer(in: 1024...16_777_216) }
-    if let value = reader.take("size") { memory.byteCount = try value.byteCount(in: 1 << 20...1 << 40) }
-    if let value = reader.take("duration") { memory.age = try value.duration(in: .seconds(1) ... .seconds(86_400)) }
+    if let value = reader.take("notifications") { connection.memory.count = try value.integer(in: 1024...16_777_216) }
+    if let value = reader.take("size") { connection.memory.byteCount = try value.byteCount(in: 1 << 20...1 << 40) }
+    if let value = reader.take("duration") {
+      connection.memory.age = try value.duration(in: .seconds(1) ... .seconds(86_400))
+    }
     try reader.finish()
   }
 }

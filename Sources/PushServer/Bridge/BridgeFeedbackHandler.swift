@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Logging
 internal import NIOCore
+internal import PushService
 internal import PushStore
 internal import PushTransport
 internal import PushWire

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Hummingbird
+internal import PushService
 internal import PushStore
 internal import PushWire
 

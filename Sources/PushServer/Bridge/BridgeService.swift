@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Glibc
 internal import NIOCore
+internal import PushService
 internal import PushTransport
 internal import PushWire
 internal import ServiceLifecycle
@@ -22,7 +23,7 @@ struct BridgeService: Service {
 
   /// How much of `drain` the answers of frames may take. The rest is for clients, to read how far
   /// their frames came and to close.
-  private var concludingTime: Duration { drain - min(bridge.configuration.session.drainTime, drain / 2) }
+  private var concludingTime: Duration { drain - min(bridge.configuration.connection.session.drainTime, drain / 2) }
 
   func run() async throws {
     await cancelWhenGracefulShutdown { for await _ in isReady {} }
@@ -44,12 +45,12 @@ struct BridgeService: Service {
       await loops.shutDown()
       throw error
     }
-    bridge.begins()
+    bridge.apps.begin()
     listens(listeners[0].port, listeners.count > 1 ? listeners[1].port : nil)
     await cancelWhenGracefulShutdown {
       while (try? await Task.sleep(for: Self.interval)) != nil {
-        bridge.checkApps()
-        await bridge.sweep()
+        bridge.apps.endStopped()
+        await bridge.apps.sweep()
       }
     }
     for listener in listeners { await listener.close() }

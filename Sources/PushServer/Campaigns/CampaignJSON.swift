@@ -1,4 +1,5 @@
 internal import Carillon
+internal import PushService
 internal import PushStore
 internal import PushWire
 

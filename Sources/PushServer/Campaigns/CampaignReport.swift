@@ -1,6 +1,7 @@
 internal import Carillon
 internal import PushEngine
 internal import PushSend
+internal import PushService
 internal import PushStore
 internal import PushWire
 

@@ -3,6 +3,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 internal import PushSend
+internal import PushService
 internal import PushStore
 
 /// Campaigns: made, changed, started, watched.
@@ -56,7 +57,7 @@ struct CampaignRoutes: Sendable {
     try plan.check(for: app)
     try plan.checkTime(now: .now)
     var record = StoredCampaign(
-      id: .make(), app: app.id, state: CampaignState.draft.rawValue, content: [], createdAt: .now)
+      id: .make(at: .now), app: app.id, state: CampaignState.draft.rawValue, content: [], createdAt: .now)
     record.set(plan)
     let room = try context.answerRoom(record.content.count * Self.copiesOfPlan)
     let limit = runner.openLimit(app.id)

@@ -1,5 +1,6 @@
 package import Carillon
 internal import Foundation
+internal import PushService
 
 /// An app of `carillon serve`: its configuration, and what only the service needs. All of the
 /// latter counts at once when the file is read again.
@@ -86,6 +87,7 @@ extension YAMLNode {
 
 extension CampaignTimes.App {
   init(_ tenant: Tenant?) {
+    self.init()
     isConfigured = tenant != nil
     zone = tenant?.timeZone.flatMap { TimeZone(identifier: $0) } ?? .gmt
     quietHours = tenant?.quietHours.flatMap { QuietHours($0) }

@@ -1,4 +1,5 @@
 internal import Hummingbird
+internal import PushService
 internal import PushStore
 
 /// The control interface, version 1: every subject adds its addresses.

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushService
 internal import PushWire
 
 /// Reading the configuration again.

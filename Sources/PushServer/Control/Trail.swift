@@ -1,6 +1,7 @@
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
+internal import PushService
 internal import PushWire
 internal import Synchronization
 

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import PushService
 internal import PushWire
 
 /// What the bridge does for an app's clients, on the app's page.

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushService
 internal import PushStore
 internal import Synchronization
 

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushService
 internal import PushStore
 
 /// The pages for people, at `/`: rendered here, without a build step and without anything from

@@ -1,3 +1,4 @@
+internal import PushService
 internal import PushStore
 
 /// Reads the lines of an import as they arrive. Holds one line, and one block of devices.

@@ -1,3 +1,4 @@
+internal import PushService
 internal import PushStore
 internal import PushWire
 

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Hummingbird
+internal import PushService
 
 /// Who may do what.
 struct ControlAccess: Sendable {

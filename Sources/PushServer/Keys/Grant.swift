@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import PushService
 
 /// What the key of a request has to allow. It is asked for again while the request lasts, because
 /// the key may be revoked meanwhile.

@@ -1,4 +1,5 @@
 internal import Hummingbird
+internal import PushService
 internal import PushWire
 internal import Synchronization
 

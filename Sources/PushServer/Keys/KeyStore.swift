@@ -1,4 +1,5 @@
 package import Carillon
+internal import PushService
 package import PushStore
 internal import PushStoreSQLite
 

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Logging
+internal import PushService
 internal import PushStore
 internal import PushTransport
 internal import PushWire

@@ -4,6 +4,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
+internal import PushService
 internal import PushStore
 internal import PushStoreSQLite
 internal import PushTransport
@@ -214,7 +215,7 @@ package final class Daemon: Sendable {
   /// Recovers all acknowledged notifications. Requests are served afterwards.
   private func recover(_ campaigns: CampaignRunner) async throws {
     await pauseApps()
-    try await bridge?.restore()
+    try await bridge?.apps.restore()
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
     try await store.endRuns(except: open, at: .now)
     for left in await deployment.resumeIntake() {

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Logging
 internal import PushEngine
+internal import PushService
 internal import PushStore
 internal import PushTransport
 internal import ServiceLifecycle

@@ -2,6 +2,7 @@ internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOHTTPTypes
+internal import PushService
 
 /// Asks the connection to answer `100 Continue`, if the client waits for that.
 struct BodyWanted: Sendable {}

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import CoreMetrics
 internal import PushEngine
+internal import PushService
 internal import PushStore
 internal import Synchronization
 

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import HTTPTypes
+internal import PushService
 internal import PushStore
 internal import PushWire
 

@@ -2,6 +2,7 @@ internal import Carillon
 internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
+internal import PushService
 internal import PushStore
 internal import PushTransport
 internal import Synchronization

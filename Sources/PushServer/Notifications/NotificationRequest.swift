@@ -1,18 +1,8 @@
 internal import Carillon
 internal import Foundation
+internal import PushService
 internal import PushStore
 internal import PushWire
-
-enum JSONBody {
-  /// - Parameter isLine: the bytes are one line of a body, whose number the caller adds.
-  /// - Throws: ``Problem`` saying where it is no JSON.
-  static func value(_ bytes: ArraySlice<UInt8>, isLine: Bool = false) throws -> JSONValue {
-    do throws(JSONError) { return try JSONValue(parsing: bytes) } catch {
-      let what = isLine ? "line" : "body"
-      throw Problem.malformed("The \(what) is not JSON: \(error.description(in: bytes, isLine: isLine)).")
-    }
-  }
-}
 
 /// One notification as a request describes it.
 struct NotificationRequest: Sendable {

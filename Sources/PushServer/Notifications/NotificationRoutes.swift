@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Hummingbird
+internal import PushService
 internal import PushStore
 internal import PushWire
 
@@ -193,8 +194,4 @@ extension [StoredBatch.Part] {
       append(StoredBatch.Part(run: run, lines: id.line...id.line))
     }
   }
-}
-
-extension StoredUUID {
-  init(_ id: NotificationID) { self.init(high: id.run.high, low: UInt64(id.run.low) << 32 | UInt64(id.line)) }
 }

@@ -2,15 +2,17 @@ internal import Carillon
 internal import Hummingbird
 internal import NIOCore
 internal import NIOHTTP1
-internal import PushStore
+internal import PushService
+package import PushStore
 internal import PushWire
 
 extension Problem {
   init(describing error: any Error) {
+    if let known = Problem(known: error) {
+      self = known
+      return
+    }
     switch error {
-    case let problem as Problem: self = problem
-    case let error as CarillonError: self.init(error)
-    case let error as StoreError: self.init(error)
     case is HTTPParserError: self = .malformed("The body was cut off, or is not HTTP/1.1.")
     case let error as any HTTPResponseError where error.status == .notFound: self = .notFound
     case let error as any HTTPResponseError: self.init(error.status, "\(error.status.reasonPhrase)", "\(error)")
@@ -123,5 +125,9 @@ extension Response {
 
 extension Instant {
   /// The time of the monotonic clock.
-  static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+  static var now: Instant { MachineClock().uptime }
+}
+
+extension StoreInstant {
+  package static var now: StoreInstant { MachineClock().now }
 }

@@ -3,6 +3,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import Logging
 internal import NIOCore
+internal import PushService
 
 /// What a request brings along.
 struct ControlContext: RequestContext {

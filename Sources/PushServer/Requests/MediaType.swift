@@ -1,5 +1,6 @@
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushService
 
 /// What a request's body is.
 enum MediaType: String, CaseIterable, Sendable {

@@ -1,5 +1,6 @@
 internal import HTTPTypes
 internal import Hummingbird
+internal import PushService
 
 /// Refuses query parameters that an address does not have, and those that stand twice, as unknown
 /// fields of a body are refused: a misspelt one would otherwise be ignored.

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import NIOCore
 internal import NIOPosix
+internal import PushService
 internal import PushStore
 internal import ServiceLifecycle
 

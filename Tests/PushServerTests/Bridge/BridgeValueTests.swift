@@ -6,6 +6,7 @@ internal import Support
 internal import Testing
 
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("The bridge's settings and limits")
 struct BridgeValueTests {
@@ -38,14 +39,14 @@ struct BridgeValueTests {
     #expect(bridge.clientAuthority == "/etc/ca.pem")
     #expect(bridge.minimumTLS == .tls10)
     #expect(bridge.connectionLimit == 10)
-    #expect(bridge.connectionLimitPerApp == 5)
+    #expect(bridge.connection.limitPerApp == 5)
     #expect(bridge.handshakeRate == 3)
-    #expect(bridge.memory.count == 2048)
-    #expect(bridge.memory.age == .seconds(60))
-    #expect(bridge.memory.byteCount == 5 << 20)
+    #expect(bridge.connection.memory.count == 2048)
+    #expect(bridge.connection.memory.age == .seconds(60))
+    #expect(bridge.connection.memory.byteCount == 5 << 20)
     #expect(bridge.stallTime == .seconds(9))
-    #expect(bridge.session.window.conclusionTime == .seconds(5))
-    #expect(bridge.session.limits.enhancedPayload == 2048)
+    #expect(bridge.connection.session.window.conclusionTime == .seconds(5))
+    #expect(bridge.connection.session.limits.enhancedPayload == 2048)
     #expect(
       read.tenants[0].bridgeClients == ["/etc/old.pem", "sha256:" + String(repeating: "ab", count: 32)])
   }

@@ -1,3 +1,5 @@
+internal import PushService
+
 /// Decides which events the followers of a campaign get next, from those that they have had. A
 /// value without a clock.
 struct CampaignEventLog: Sendable {

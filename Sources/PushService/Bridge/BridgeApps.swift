@@ -1,0 +1,161 @@
+package import Carillon
+package import Logging
+package import PushStore
+internal import PushTransport
+package import PushWire
+internal import Synchronization
+
+/// The apps that have clients of the bridge, and what is remembered for them.
+package final class BridgeApps: Sendable {
+  private struct State {
+    var apps: [String: BridgeApp] = [:]
+    var nextSweep = Instant.start
+  }
+
+  private let memory: ForwardedMemory.Limits
+  private let deployment: Deployment
+  private let outcomes: OutcomeRecorder
+  private let store: any Store
+  private let clock: any ServiceClock
+  private let logger: Logger
+  private let budget: MemoryBudget
+  private let state = Mutex(State())
+  /// How often memories are looked through for what is too old.
+  private let sweepInterval: Duration
+  /// The apps of runs that the bridge has lines in.
+  private let runs = Mutex<[IntakeRunID: BridgeApp]>([:])
+
+  package init(
+    memory: ForwardedMemory.Limits, deployment: Deployment, outcomes: OutcomeRecorder, store: any Store,
+    clock: any ServiceClock = MachineClock(), logger: Logger
+  ) {
+    self.memory = memory
+    self.deployment = deployment
+    self.outcomes = outcomes
+    self.store = store
+    self.clock = clock
+    self.logger = logger
+    budget = MemoryBudget(byteCount: memory.byteCount)
+    sweepInterval = min(.seconds(30), max(.milliseconds(500), memory.age / 16))
+  }
+
+  /// The counts, by app.
+  package var counts: [String: BridgeCounts] {
+    all.reduce(into: [:]) { $0[$1.id] = $1.counts }
+  }
+
+  private var all: [BridgeApp] { state.withLock { Array($0.apps.values) } }
+
+  package func app(_ id: String) -> BridgeApp {
+    state.withLock { state in
+      if let app = state.apps[id] { return app }
+      let app = BridgeApp(id, memory: memory, budget: budget, outcomes: outcomes) { [self] run, app in
+        runs.withLock { $0[run] = app }
+      }
+      state.apps[id] = app
+      return app
+    }
+  }
+
+  // MARK: Life
+
+  /// Loads what earlier processes forwarded for clients that got no answer. Call it before the
+  /// intake of earlier processes is resumed.
+  package func restore() async throws(StoreError) {
+    let lines = deployment.unfinishedIntakeLines
+    // Until then at least, the last process lived.
+    let lastSign = try await store.lastSignOfBridge() ?? clock.now
+    let reach = lastSign.milliseconds - BridgeRecovery.reach.components.seconds * 1000
+    var recovery = BridgeRecovery()
+    for found in try await store.forwardedFrames(since: oldestStored) {
+      let frames = found.frames
+      app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
+      guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
+      let end = found.end.map { BridgeRecovery.End(from: $0.from, recentFrom: $0.recentFrom) }
+      for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
+        let line = frames.firstLine + UInt32(offset)
+        let frame = BridgeRecovery.Frame(
+          app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line),
+          answeredAt: uptime(at: found.answeredBy), connection: frames.connection,
+          number: frames.firstFrame + UInt64(offset), isRecognised: frames.isRecognised)
+        recovery.read(
+          frame, as: ForwardedLine(run, line: line), end, isRecent: frames.at.milliseconds >= reach,
+          isInJournal: UInt64(line) <= lines[run] ?? 0)
+      }
+    }
+    let now = clock.uptime
+    for (line, frame, isByResponse) in recovery.frames {
+      let app = app(frame.app)
+      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) {
+        runs.withLock { $0[run] = app }
+      }
+      app.restore(frame, as: line, isByResponse: isByResponse, now: now)
+    }
+  }
+
+  /// The service listens now.
+  package func begin() {
+    let now = clock.uptime
+    for app in all { app.begins(now: now) }
+  }
+
+  /// What was answered before this is not remembered.
+  private var oldestStored: StoreInstant {
+    StoreInstant(milliseconds: clock.now.milliseconds - memory.age.components.seconds * 1000)
+  }
+
+  /// An instant of an earlier process, on this one's clock; nil: now.
+  private func uptime(at stored: StoreInstant?) -> Instant {
+    let now = clock.uptime
+    guard let stored else { return now }
+    let past = UInt64(max(0, clock.now.milliseconds - stored.milliseconds)) * 1_000_000
+    return Instant(nanoseconds: now.nanoseconds - min(past, now.nanoseconds))
+  }
+
+  /// Ends the connections of apps that send nothing more until an operator acts.
+  package func endStopped() {
+    for app in all {
+      let isGone = (try? deployment.app(app.id)).map { $0.lastingStopReason != nil } ?? true
+      if isGone { app.tell(.end(by: nil)) }
+    }
+  }
+
+  /// Forgets what is too old, here and in the store, once in a while.
+  package func sweep() async {
+    let now = clock.uptime
+    let isDue = state.withLock { state in
+      guard now >= state.nextSweep else { return false }
+      state.nextSweep = now + sweepInterval
+      return true
+    }
+    guard isDue else { return }
+    for app in all { for wake in app.sweep(now: now) { wake() } }
+    do throws(StoreError) { try await store.forgetForwarded(before: oldestStored, now: clock.now) } catch {
+      logger.warning("old frames of the bridge stay in the store", metadata: ["why": "\(error)"])
+    }
+  }
+
+  /// Every connection gets the message.
+  package func tell(_ message: BridgeLink.Message) { for app in all { app.tell(message) } }
+}
+
+extension BridgeApps: IntakeWatcher {
+  package func accepted(_ run: IntakeRunID, lines: [UInt64]) {
+    guard let app = runs.withLock({ $0[run] }) else { return }
+    for wake in app.answered(lines, of: run, .accepted) { wake() }
+  }
+
+  package func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome) {
+    guard let app = runs.withLock({ $0[run] }) else { return }
+    for wake in app.answered([line], of: run, FrameAnswer(outcome)) { wake() }
+  }
+
+  package func ended(_ run: IntakeRunID) { runs.withLock { $0[run] = nil } }
+}
+
+extension RememberedFrames {
+  fileprivate func answer(line: UInt32) -> FrameAnswer? {
+    if acceptedLines.contains(where: { $0.contains(line) }) { return .accepted }
+    return notAccepted[line].map { FrameAnswer(state: $0.state, detail: $0.detail) }
+  }
+}

@@ -1,0 +1,216 @@
+package import Carillon
+package import Logging
+package import NIOCore
+package import PushTransport
+package import PushWire
+
+/// The bridge's side of one client's connection, without its socket: bytes, messages of its app and
+/// times in; what the shell must do out.
+package struct BridgeConnection: ~Copyable {
+  package struct Settings: Hashable, Sendable {
+    package var session = BridgeSession.Settings()
+    package var memory = ForwardedMemory.Limits()
+    /// Connections of one app at a time.
+    package var limitPerApp = 1024
+
+    package init() {}
+  }
+
+  /// What the shell does now.
+  package struct Output {
+    /// In this order: writes and closes.
+    package var actions: [BridgeAction] = []
+    /// Whether to read from the socket.
+    package var reads = true
+    /// When ``woken(now:)`` must be called; nil: not by itself.
+    package var wake: Instant?
+    /// Who is a client has changed: the shell must judge this one again.
+    package var mustBeJudged = false
+  }
+
+  private let settings: Settings
+  private let logger: Logger
+  /// Whether an app's queue takes more.
+  private let hasRoom: @Sendable (PushApp) -> Bool
+  private var session: BridgeSession
+  private var app: BridgeApp?
+  /// Nil: there is no client yet, or it was sent away.
+  private var arrivals: BridgeArrivals?
+  private var hasConcluded = false
+  private var peerHasClosed = false
+  private var isReading = true
+  /// While the client has to wait because too many of its frames have no answer.
+  private var producerWait: ProducerWait?
+  private var countedFrames: UInt64 = 0
+
+  /// How soon a full queue of the app is looked at again.
+  private static let queueInterval = Duration.milliseconds(20)
+
+  package init(_ settings: Settings, logger: Logger, hasRoom: @escaping @Sendable (PushApp) -> Bool) {
+    self.settings = settings
+    self.logger = logger
+    self.hasRoom = hasRoom
+    session = BridgeSession(settings.session)
+  }
+
+  /// Nil: it has no client, or has drawn its conclusion.
+  package var openApp: String? { hasConcluded ? nil : arrivals?.client.app.id }
+  /// Frames that have arrived and have no answer.
+  package var pendingCount: Int { session.pendingCount }
+  /// Frames that have arrived, also those that were refused.
+  package var frameCount: UInt64 { session.frameCount }
+
+  // MARK: Events
+
+  /// The handshake is over.
+  ///
+  /// - Parameters:
+  ///   - link: passes the app's messages; its wake leads to ``readMessages(now:)``.
+  ///   - isEnding: the bridge takes no clients any more.
+  package mutating func begin(
+    _ app: BridgeApp, _ push: PushApp, _ link: BridgeLink, isEnding: Bool, now: Instant
+  ) -> Output {
+    self.app = app
+    guard let wakes = app.add(link, limit: settings.limitPerApp, now: now) else {
+      logger.warning(
+        "a client of the bridge has too many connections",
+        metadata: ["app": "\(app.id)", "limit": "\(settings.limitPerApp)"])
+      link.close()
+      return output(session.end(now: now), now: now)
+    }
+    for wake in wakes { wake() }
+    arrivals = BridgeArrivals(
+      BridgeClient(app: app, push: push, fingerprint: link.client, link: link), memory: settings.memory,
+      logger: logger)
+    return output(push.lastingStopReason != nil || isEnding ? session.end(now: now) : [], now: now)
+  }
+
+  package mutating func received(_ bytes: ByteBuffer, now: Instant) -> Output {
+    guard var arrivals = self.arrivals.take() else { return output([], now: now) }
+    arrivals.begin(now: now)
+    let actions = session.received(bytes, now: now, intake: &arrivals)
+    let refused = arrivals.handOver()
+    self.arrivals = arrivals
+    guard let refused else { return output(actions, now: now) }
+    noteJournalled()
+    return output(actions + session.end(before: refused, now: now), now: now)
+  }
+
+  /// The client sends nothing more, and may still read.
+  package mutating func peerClosed(now: Instant) -> Output {
+    peerHasClosed = true
+    arrivals?.trail.stop(now: now)
+    return output(session.peerClosed(now: now), now: now)
+  }
+
+  /// The client must leave.
+  package mutating func end(now: Instant) -> Output { output(session.end(now: now), now: now) }
+
+  /// Something is due.
+  package mutating func woken(now: Instant) -> Output {
+    noteJournalled()
+    return output(session.woken(now: now), now: now)
+  }
+
+  /// Its link has messages.
+  package mutating func readMessages(now: Instant) -> Output {
+    var actions: [BridgeAction] = []
+    var mustBeJudged = false
+    for message in arrivals?.client.link.take() ?? [] {
+      switch message {
+      case .answer(let frame, let count, let answer):
+        arrivals?.trail.answered(frame, count: count, answer)
+        actions += session.answered(frame, count: count, answer, now: now)
+      case .end(let latest):
+        arrivals?.trail.stop(now: now)
+        noteJournalled()
+        actions += session.end(by: latest, now: now)
+      case .clientsChanged: mustBeJudged = true
+      case .sweep(let limit): arrivals?.trail.sweep(limit: limit, now: now)
+      }
+    }
+    // Only now: a conclusion needs all the answers there are.
+    var output = output(actions, now: now)
+    output.mustBeJudged = mustBeJudged
+    return output
+  }
+
+  /// The connection is gone. Unless the client has closed its side, it does not know how far its
+  /// frames came.
+  package mutating func closed(now: Instant) {
+    if !hasConcluded { conclude(peerHasClosed ? .closed : .broken, now: now) }
+    arrivals?.logResends()
+    if let client = arrivals?.client { client.app.remove(client.link) }
+    arrivals = nil
+  }
+
+  // MARK: Output
+
+  private mutating func output(_ actions: [BridgeAction], now: Instant) -> Output {
+    var output = Output()
+    for action in actions {
+      switch action {
+      case .concluded(let end):
+        conclude(end, now: now)
+        if session.hasFailedSilently { app?.count { $0.silentCloses += 1 } }
+        continue
+      case .send(let response): app?.count { $0.responses[response.status.rawValue, default: 0] += 1 }
+      case .halfClose, .close: break
+      }
+      output.actions.append(action)
+    }
+    countFrames()
+    let hasRoom = hasConcluded || arrivals.map { self.hasRoom($0.client.push) } ?? true
+    let mayResume = isReading || !session.takesFrames || hasRoomForMany
+    setReading(session.wantsBytes && hasRoom && mayResume, now: now)
+    output.reads = isReading
+    output.wake = session.wake
+    if !hasRoom { output.wake = min(now + Self.queueInterval, session.wake ?? now + Self.queueInterval) }
+    return output
+  }
+
+  private mutating func countFrames() {
+    guard session.frameCount > countedFrames, let app else { return }
+    let count = Int(session.frameCount - countedFrames)
+    countedFrames = session.frameCount
+    app.count { $0.frames += count }
+  }
+
+  /// A pause ends when there is room for many frames, which are then handled together. With every
+  /// answer there is room for one.
+  private var hasRoomForMany: Bool { session.pendingCount <= settings.session.window.frameCount / 4 * 3 }
+
+  private mutating func setReading(_ reads: Bool, now: Instant) {
+    guard reads != isReading else { return }
+    isReading = reads
+    session.setReading(reads, now: now)
+    if reads {
+      endProducerWait()
+    } else if session.takesFrames, let client = arrivals?.client {
+      producerWait = ProducerWait(for: client.push)
+    }
+  }
+
+  private mutating func endProducerWait() {
+    producerWait?.end()
+    producerWait = nil
+  }
+
+  private mutating func noteJournalled() {
+    if let first = arrivals?.firstUnjournalled { session.journalled(before: first) }
+  }
+
+  private mutating func conclude(_ end: BridgeEnd, now: Instant) {
+    hasConcluded = true
+    endProducerWait()
+    guard let client = arrivals?.client, let remainder = arrivals?.trail.remainder(end, now: now) else { return }
+    let underway = Set(client.app.ended(client.link, end, remainder, now: now))
+    guard !underway.isEmpty else { return }
+    // Their answers have been put into the link.
+    for case .answer(let number, let count, let answer) in client.link.take() {
+      arrivals?.trail.answered(number, count: count, answer)
+    }
+    let rest = arrivals?.trail.frames(from: 0, now: now).filter { underway.contains($0.number) } ?? []
+    _ = client.app.remember(rest, end, client.link, now: now)
+  }
+}

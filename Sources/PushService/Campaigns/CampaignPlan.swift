@@ -1,0 +1,218 @@
+package import Carillon
+internal import Foundation
+internal import HTTPTypes
+internal import PushEngine
+package import PushStore
+package import PushWire
+
+/// What a campaign is to do, as it was asked for.
+package struct CampaignPlan: Sendable {
+  package enum Source: String, Sendable { case upload, devices }
+
+  package enum Start: Hashable, Sendable {
+    /// When it is started.
+    case now
+    case at(StoreInstant)
+    case local(LocalSend)
+  }
+
+  /// As it is stored and shown: checked, in the order in which it came.
+  package private(set) var members: [JSONMember]
+  private(set) var name = ""
+  private(set) var notification: PushNotification
+  /// Payloads by language, in lower case.
+  private(set) var variants: [String: [UInt8]] = [:]
+  package private(set) var source = Source.upload
+  private(set) var filter = AudienceFilter()
+  package private(set) var start = Start.now
+  /// Notifications per second.
+  private(set) var rateLimit: Int?
+  /// In seconds; 0: not stored.
+  private(set) var expiresAfter: Int?
+  private(set) var quietHours: QuietHoursChoice?
+  private(set) var isDryRun = false
+
+  private static let nameLimit = 100
+  private static let variantLimit = 200
+  private static let rateRange = 1...100_000_000
+  private static let expiryRange = 0...(366 * 86_400)
+
+  /// - Throws: ``Problem`` with 400 naming the field that is wrong.
+  package init(parsing bytes: ArraySlice<UInt8>) throws {
+    guard case .object(let members) = try JSONBody.value(bytes) else {
+      throw Problem.malformed("The body must be a JSON object.")
+    }
+    try self.init(members)
+  }
+
+  /// The same with some members replaced; null removes one.
+  package func changed(by bytes: ArraySlice<UInt8>) throws -> CampaignPlan {
+    guard case .object(let changes) = try JSONBody.value(bytes) else {
+      throw Problem.malformed("The body must be a JSON object.")
+    }
+    var members = members
+    for change in changes {
+      members.removeAll { $0.key == change.key }
+      if change.value != .null { members.append(change) }
+    }
+    return try CampaignPlan(members)
+  }
+
+  private init(_ members: [JSONMember]) throws {
+    self.members = members.filter { $0.value != .null }
+    var fields = try FieldReader(.object(members))
+    guard let payload = fields.take("payload") else {
+      throw Problem.malformed("The payload is missing.", pointer: "/payload")
+    }
+    guard case .object = payload else { throw fields.wrong("payload", "The payload must be an object.") }
+    notification = PushNotification(json: payload.encoded)
+    guard let name = try fields.text("name"), !name.isEmpty, name.unicodeScalars.count <= Self.nameLimit else {
+      throw fields.wrong("name", "The campaign needs a name of at most \(Self.nameLimit) characters.")
+    }
+    self.name = name
+    try readHeaders(&fields)
+    try readVariants(&fields)
+    try readAudience(&fields)
+    try readStart(&fields)
+    rateLimit = try fields.integer("rateLimit", in: Self.rateRange)
+    expiresAfter = try fields.integer("expiresAfter", in: Self.expiryRange)
+    if let text = try fields.text("quietHours") {
+      guard let choice = QuietHoursChoice(text) else {
+        throw fields.wrong("quietHours", "It must be \"off\", or hours such as \"22:00-08:00\".")
+      }
+      quietHours = choice
+    }
+    isDryRun = try fields.flag("dryRun") ?? false
+    try fields.finish()
+    if let seconds = expiresAfter {
+      notification.expiration = seconds == 0 ? .notStored : .after(.seconds(seconds))
+    }
+  }
+
+  private mutating func readHeaders(_ fields: inout FieldReader) throws {
+    if let type = try fields.text("pushType") {
+      guard let type = PushNotification.PushType(name: type) else {
+        throw fields.wrong(
+          "pushType",
+          "There is no push type \"\(type)\": it is one of "
+            + PushType.allCases.map(\.rawValue).joined(separator: ", ") + ".")
+      }
+      notification.pushType = type
+    }
+    if let number = try fields.integer("priority", in: 1...10) {
+      guard let priority = PushNotification.Priority(rawValue: UInt8(number)) else {
+        throw fields.wrong("priority", "The priority must be 1, 5 or 10.")
+      }
+      notification.priority = priority
+    }
+    notification.collapseID = try fields.text("collapseId")
+  }
+
+  private mutating func readVariants(_ fields: inout FieldReader) throws {
+    guard let value = fields.take("variants") else { return }
+    guard case .object(let members) = value, members.count <= Self.variantLimit else {
+      throw fields.wrong("variants", "It must be an object with at most \(Self.variantLimit) languages.")
+    }
+    for member in members {
+      let pointer = "/variants/\(member.key)"
+      guard let language = LanguageTag.normalised(member.key) else {
+        throw Problem.malformed("\"\(member.key)\" is no language tag, such as \"de\" or \"pt-BR\".", pointer: pointer)
+      }
+      guard case .object = member.value else { throw Problem.malformed("It must be a payload.", pointer: pointer) }
+      guard variants.updateValue(member.value.encoded, forKey: language) == nil else {
+        throw Problem.malformed("The language stands twice.", pointer: pointer)
+      }
+    }
+  }
+
+  private mutating func readAudience(_ fields: inout FieldReader) throws {
+    guard var audience = try fields.object("audience") else { return }
+    if let text = try audience.text("source") {
+      guard let source = Source(rawValue: text) else {
+        throw audience.wrong("source", "It must be \"upload\" or \"devices\".")
+      }
+      self.source = source
+    }
+    if let value = audience.take("filter") {
+      guard source == .devices else {
+        throw audience.wrong("filter", "Only devices can be filtered; an upload is sent as it is.")
+      }
+      filter = try AudienceFilter(value, at: audience.place("filter"))
+    }
+    try audience.finish()
+  }
+
+  private mutating func readStart(_ fields: inout FieldReader) throws {
+    if let text = try fields.text("sendAt") {
+      guard let instant = InstantText.instant(text) else {
+        throw fields.wrong(
+          "sendAt", "It must be an instant with its offset, such as \"2027-01-31T09:00:00+01:00\".")
+      }
+      start = .at(instant)
+    }
+    guard let value = fields.take("localSend") else { return }
+    guard case .now = start else {
+      throw fields.wrong("localSend", "A campaign has either sendAt or localSend.")
+    }
+    start = .local(try LocalSend(value, at: fields.place("localSend")))
+  }
+
+  /// The plan as it is stored.
+  package var content: [UInt8] { JSONValue.object(members).encoded }
+
+  /// What lists show of it.
+  package var summary: CampaignSummary {
+    var summary = CampaignSummary()
+    summary.name = name
+    summary.isForDevices = source == .devices
+    summary.isDryRun = isDryRun
+    switch start {
+    case .now: break
+    case .at(let instant): summary.beginsAt = instant
+    case .local(let send): (summary.beginsAt, summary.lastBeginsAt) = (send.earliest, send.latest)
+    }
+    return summary
+  }
+
+  package var isLocal: Bool { if case .local = start { true } else { false } }
+
+  /// The columns that its payloads need.
+  package var placeholders: [String] {
+    ([notification.json] + variants.values).flatMap(PayloadPlaceholders.names)
+  }
+
+  /// - Throws: ``Problem`` with 422 if the app's gateway would refuse a payload of it, and with 400
+  ///   if it asks for what its audience cannot have.
+  package func check(for app: PushApp) throws {
+    try check(notification, "/payload", app)
+    for (language, payload) in variants {
+      var variant = notification
+      variant.content = .json(payload)
+      try check(variant, "/variants/\(language)", app)
+    }
+  }
+
+  private func check(_ notification: PushNotification, _ pointer: String, _ app: PushApp) throws {
+    let findings = app.check(notification).filter(\.isError)
+    guard let first = findings.first else {
+      guard source == .devices, !PayloadPlaceholders.names(in: notification.json).isEmpty else { return }
+      throw Problem.malformed(
+        "The payload has placeholders, but stored devices bring no values for them.", pointer: pointer)
+    }
+    var problem = Problem(.unprocessableContent, "Not sendable", first.message)
+    problem.errors = findings.prefix(20).map { Problem.Detail(pointer: pointer, detail: $0.description) }
+    throw problem
+  }
+}
+
+extension StoredCampaign {
+  package mutating func set(_ plan: CampaignPlan) {
+    content = plan.content
+    head.summary = plan.summary
+  }
+}
+
+package enum PayloadPlaceholders {
+  /// Empty also for what is no payload.
+  package static func names(in payload: [UInt8]) -> [String] { (try? PayloadTemplate(parsing: payload))?.columns ?? [] }
+}

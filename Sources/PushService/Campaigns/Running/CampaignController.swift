@@ -1,0 +1,107 @@
+internal import Carillon
+internal import HTTPTypes
+internal import PushEngine
+package import PushStore
+internal import Synchronization
+
+/// Changes the state of campaigns in the store, one change at a time for each, and wakes their
+/// drivers.
+package final class CampaignController: Sendable {
+  package let store: any Store
+  let clock: any ServiceClock
+  private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
+  /// Campaigns that need a driver.
+  let work = Mailbox<LiveCampaign>()
+
+  package init(store: any Store, clock: any ServiceClock = MachineClock()) { (self.store, self.clock) = (store, clock) }
+
+  package func live(_ id: StoredUUID, app: String) -> LiveCampaign {
+    lives.withLock { lives in
+      if let live = lives[id] { return live }
+      let live = LiveCampaign(id: id, app: app, clock: clock)
+      lives[id] = live
+      return live
+    }
+  }
+
+  package func live(_ id: StoredUUID) -> LiveCampaign? { lives.withLock { $0[id] } }
+
+  package var all: [LiveCampaign] { lives.withLock { Array($0.values) } }
+  /// Every driver looks again: apps have changed.
+  package func signalAll() { for live in lives.withLock({ Array($0.values) }) { live.signal.set() } }
+
+  /// The campaign has ended.
+  func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }
+
+  func wake(_ campaign: CampaignHead) {
+    let live = live(campaign.id, app: campaign.app)
+    live.signal.set()
+    work.put(live)
+  }
+
+  /// Changes a campaign as an event demands, and then as `edit` says. Both decide on the record
+  /// that they change: if it was changed meanwhile, they are asked again. An event that changes
+  /// nothing in this state edits nothing either.
+  ///
+  /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state;
+  ///   ``StoreError``; what `event` and `edit` throw.
+  @discardableResult
+  package func change(
+    _ id: StoredUUID, _ event: (StoredCampaign) throws -> CampaignEvent,
+    _ edit: (inout StoredCampaign) throws -> Void = { _ in }
+  ) async throws -> StoredCampaign {
+    while true {
+      guard let old = try await store.campaign(id), let state = CampaignState(rawValue: old.state) else {
+        throw Problem.missing("campaign \(id.text)")
+      }
+      var new = old
+      switch state.after(try event(old)) {
+      case .refused(let why):
+        throw Problem(.conflict, "Wrong state", why)
+      case .stays: return old
+      case .edits: break
+      case .to(let next):
+        new.state = next.rawValue
+        new.reason = ""
+        new.isDoubtful = false
+        // It was never started, so nobody waits for it.
+        if next == .cancelled, state == .draft || state == .uploading { new.endedAt = clock.now }
+      }
+      try edit(&new)
+      if new == old { return old }
+      new.changedAt = clock.now
+      guard try await store.update(new, from: old.version) else { continue }
+      new.version = old.version + 1
+      if new.state != old.state || new.content != old.content { wake(new.head) }
+      return new
+    }
+  }
+
+  /// An upload of the audience begins. What was uploaded before is taken from the campaign as it is
+  /// then: an upload that was cut off may store its last lines just before.
+  ///
+  /// - Parameter first: the number of the first line that comes; nil: the audience begins anew.
+  /// - Returns: the campaign, and how many of the lines that come are there already.
+  /// - Throws: as ``change(_:_:_:)``, and ``Problem`` with 409 if lines would be missing.
+  package func beginUpload(
+    _ id: StoredUUID, at first: Int64?
+  ) async throws -> (campaign: StoredCampaign, skipCount: Int64) {
+    var skipCount: Int64 = 0
+    let campaign = try await change(id, { _ in .uploadBegan }) { campaign in
+      if first == nil { campaign.upload = StoredUpload() }
+      let lineCount = campaign.upload.lineCount
+      skipCount = first.map { lineCount + 1 - $0 } ?? 0
+      guard skipCount >= 0 else {
+        throw Problem(
+          .conflict, "Lines missing", "The service has \(lineCount) lines of the audience.",
+          action: "Continue with Carillon-First-Line: \(lineCount + 1).")
+      }
+      campaign.upload.isComplete = false
+    }
+    return (campaign, skipCount)
+  }
+}
+
+extension CampaignHead {
+  package var status: CampaignState { CampaignState(rawValue: state) ?? .failed }
+}

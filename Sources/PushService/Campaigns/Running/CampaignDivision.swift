@@ -1,0 +1,209 @@
+internal import Carillon
+internal import Foundation
+internal import PushEngine
+internal import PushSend
+internal import PushStore
+internal import PushWire
+
+/// Divides the audience of a local send into parts, one for each instant at which it is sent, and
+/// lists the devices that are left out. Each device is in exactly one part, whatever changes in the
+/// store later.
+struct CampaignDivision: Sendable {
+  /// Whom a part is for, as the store keeps it.
+  struct Content: Codable, Sendable {
+    /// Of an upload: what rows have in the column of time zones.
+    var zones: [String] = []
+    /// The part has the rows with any other text instead.
+    var isRest = false
+    /// It has the lines that are no rows.
+    var hasMalformed = false
+    /// These are left out.
+    var isLeftOut = false
+    /// The time zones of whom it is for; an empty name is the app's. Nil: of an older version,
+    /// which did not keep quiet hours while a part is sent.
+    var clocks: [String]?
+
+    var bytes: [UInt8] { (try? JSONEncoder().encode(self)).map(Array.init) ?? [] }
+
+    init() {}
+
+    /// Nil: of a campaign without parts, which has all devices.
+    init?(reading bytes: [UInt8]) {
+      guard !bytes.isEmpty, let read = try? JSONDecoder().decode(Content.self, from: Data(bytes)) else { return nil }
+      self = read
+    }
+  }
+
+  /// What becomes of the audience.
+  struct Parts {
+    struct Time: Hashable {
+      var instant: Int64
+      /// East of UTC. Those who get it at the same instant have the same quiet hours then.
+      var offset: Int64
+    }
+
+    private(set) var numbers: [Time: Int] = [:]
+    var contents: [Content] = []
+    var leftOut = CampaignAccount()
+
+    /// The number of the part that is sent at a time.
+    mutating func number(at instant: Int64, offset: Int64) -> Int {
+      let time = Time(instant: instant, offset: offset)
+      if let number = numbers[time] { return number }
+      let number = contents.count
+      numbers[time] = number
+      contents.append(Content())
+      return number
+    }
+
+    /// The part is for a time zone.
+    mutating func note(clock: String, in number: Int) {
+      var clocks = contents[number].clocks ?? []
+      if !clocks.contains(clock) { clocks.append(clock) }
+      contents[number].clocks = clocks
+    }
+  }
+
+  let spool: CampaignSpool
+  let store: any Store
+  let schedule: CampaignSchedule
+  let now: StoreInstant
+
+  private static let pageLimit = 4096
+  /// More than there are in the world.
+  private static let zoneLimit = 2_000
+
+  /// - Throws: ``Problem`` or ``CarillonError``. It can be called again then.
+  func parts(of record: StoredCampaign, _ plan: CampaignPlan, _ send: LocalSend) async throws -> [StoredCampaignPart] {
+    var places = schedule.times(plan, record.app).localPlan(send, now: now)
+    try spool.make(record.id)
+    let leftOut = try SpoolFile(path: spool.leftOut(record.id))
+    try leftOut.append(ServedList.header + "\n")
+    let parts =
+      switch plan.source {
+      case .devices: try await devices(record, plan, &places, leftOut)
+      case .upload: try rows(record, &places, leftOut)
+      }
+    try leftOut.sync()
+    var stored: [StoredCampaignPart] = parts.numbers.map { time, number in
+      StoredCampaignPart(
+        number: number, dueAt: StoreInstant(milliseconds: time.instant * 1000), content: parts.contents[number].bytes)
+    }
+    if parts.leftOut.submitted > 0 {
+      var content = Content()
+      content.isLeftOut = true
+      var part = StoredCampaignPart(number: parts.contents.count, dueAt: now, content: content.bytes)
+      part.account = AccountJSON.bytes(of: parts.leftOut)
+      part.endedAt = now
+      stored.append(part)
+    }
+    return stored
+  }
+
+  /// The keys of the devices of each part go to a file of its own.
+  private func devices(
+    _ record: StoredCampaign, _ plan: CampaignPlan, _ places: inout LocalSendPlan, _ leftOut: SpoolFile
+  ) async throws -> Parts {
+    var parts = Parts()
+    var files: [Int: SpoolFile] = [:]
+    var seen: Set<String> = []
+    var key: Int64 = 0
+    while true {
+      let page = try await store.audiencePage(
+        app: record.app, filter: plan.filter, after: key, through: record.lastKey ?? 0, timeZone: nil,
+        limit: Self.pageLimit)
+      for device in page {
+        switch places.place(device.timeZone) {
+        case .at(let instant, let offset):
+          let number = parts.number(at: instant, offset: offset)
+          let zone = device.timeZone ?? ""
+          if seen.insert(zone).inserted { parts.note(clock: places.knows(zone) ? zone : "", in: number) }
+          let file = try files[number] ?? SpoolFile(path: spool.keys(record.id, part: number))
+          files[number] = file
+          try file.append(DeviceKeys.bytes(device.key))
+        case .leftOut(let reason):
+          parts.leftOut.submitted += 1
+          parts.leftOut.suppressed += 1
+          let token = (try? DeviceToken(bytes: device.token))?.hex ?? ""
+          try leftOut.append(
+            ServedList.row(
+              line: UInt64(clamping: device.key), token: token, outcome: .suppressed, reason: reason.rawValue))
+        }
+      }
+      guard let last = page.last, page.count == Self.pageLimit else { break }
+      key = last.key
+    }
+    for file in files.values { try file.sync() }
+    // A campaign without devices ends at once.
+    if parts.contents.isEmpty { _ = parts.number(at: now.seconds, offset: 0) }
+    return parts
+  }
+
+  /// The rows of an upload stay where they are: a part says which time zones it has.
+  private func rows(_ record: StoredCampaign, _ places: inout LocalSendPlan, _ leftOut: SpoolFile) throws -> Parts {
+    var parts = Parts()
+    let reading = try ZoneReading(spool.audience(of: record))
+    let missing = places.place(nil)
+    /// Of zones that rows of valid tokens name.
+    var known: [String: LocalSendPlan.Place] = [:]
+    while let zones = try reading.next() {
+      for zone in zones {
+        // Whatever is no time zone counts as none; so do more of them than there are.
+        guard known[zone] == nil, known.count < Self.zoneLimit, TimeZone(identifier: zone) != nil else { continue }
+        let place = places.place(zone)
+        known[zone] = place
+        if case .at(let instant, let offset) = place {
+          let number = parts.number(at: instant, offset: offset)
+          parts.contents[number].zones.append(zone)
+          parts.note(clock: zone, in: number)
+        }
+      }
+    }
+    if case .at(let instant, let offset) = missing {
+      let number = parts.number(at: instant, offset: offset)
+      parts.note(clock: "", in: number)
+      let own = Set(parts.contents[number].zones)
+      parts.contents[number].zones = known.keys.filter { !own.contains($0) }.sorted()
+      parts.contents[number].isRest = true
+      parts.contents[number].hasMalformed = true
+    } else {
+      if parts.contents.isEmpty { _ = parts.number(at: now.seconds, offset: 0) }
+      parts.contents[0].hasMalformed = true
+    }
+    // Whatever no part selects is left out, by the same selection: no row is in neither.
+    let passed = known.filter { $0.value == .leftOut(.hasPassed) }.keys
+    if !passed.isEmpty { try leaveOut(record, Set(passed), isRest: false, .hasPassed, &parts, leftOut) }
+    if case .leftOut(let reason) = missing {
+      try leaveOut(record, Set(known.keys), isRest: true, reason, &parts, leftOut)
+    }
+    return parts
+  }
+
+  /// Lists the rows whose zone is one of these, or any other.
+  private func leaveOut(
+    _ record: StoredCampaign, _ zones: Set<String>, isRest: Bool, _ reason: LocalSendPlan.Reason, _ parts: inout Parts,
+    _ leftOut: SpoolFile
+  ) throws {
+    let file = try AudienceFile(
+      spool.audience(of: record),
+      selection: { CampaignParts.selection(in: $0, zones, isRest: isRest, hasMalformed: false) })
+    let chunk = AudienceChunk(payloadCapacity: 0)
+    while true {
+      switch try file.fill(chunk) {
+      case .end: return
+      case .nothingYet, .nothingFor, .waiting: continue
+      case .entries: break
+      }
+      for index in 0..<chunk.count {
+        let entry = chunk[index]
+        parts.leftOut.submitted += 1
+        let why = entry.kind.rejection?.description
+        if let why { parts.leftOut.rejectedByReason[why, default: 0] += 1 } else { parts.leftOut.suppressed += 1 }
+        try leftOut.append(
+          ServedList.row(
+            line: entry.line, token: chunk.text(of: entry), outcome: why == nil ? .suppressed : .rejected,
+            reason: why ?? reason.rawValue))
+      }
+    }
+  }
+}

@@ -1,0 +1,404 @@
+internal import Carillon
+internal import HTTPTypes
+internal import Logging
+internal import PushEngine
+internal import PushSend
+internal import PushStore
+internal import PushWire
+
+/// Moves one campaign through its states until it has ended: starts its parts, pauses and resumes
+/// them, and records their ends.
+struct CampaignDriver: Sendable {
+  let controller: CampaignController
+  let deployment: Deployment
+  let parts: CampaignParts
+  let schedule: CampaignSchedule
+  let live: LiveCampaign
+  let logger: Logger
+
+  /// What else to wait for than a signal.
+  enum Step: Hashable {
+    /// There is nothing to do any more.
+    case leave
+    case wait
+    case until(StoreInstant)
+    case again
+  }
+
+  /// Clocks can be set, so it looks at them at least as often.
+  private static let longestWait = Duration.seconds(60)
+  private static let pauseAfterTrouble = Duration.seconds(1)
+  /// The longest delay of a start, in milliseconds. A later campaign is no longer useful, or was
+  /// sent before its store was restored from a backup.
+  private static let latestBeginning: Int64 = 3600 * 1000
+
+  /// A minute more than the longest wait.
+  private static let unremarkableDelay: Int64 = 120_000
+
+  private var store: any Store { controller.store }
+  private var clock: any ServiceClock { controller.clock }
+
+  func run() async {
+    guard live.beginDriving() else { return }
+    await withDiscardingTaskGroup { tasks in
+      repeat {
+        await drive(&tasks)
+      } while !live.endDriving() && !Task.isCancelled
+    }
+  }
+
+  private func drive(_ tasks: inout DiscardingTaskGroup) async {
+    while !Task.isCancelled {
+      do {
+        switch try await step(&tasks) {
+        case .leave: return
+        case .again: continue
+        case .wait: await live.wait(atMost: Self.longestWait)
+        case .until(let instant):
+          let left = Duration.milliseconds(max(1, instant.milliseconds - clock.now.milliseconds))
+          await live.wait(atMost: min(left, Self.longestWait))
+        }
+      } catch let problem as Problem where problem.status == .conflict {
+        // It was changed in between.
+        continue
+      } catch {
+        guard !Task.isCancelled else { return }
+        let why = Problem(known: error)?.detail ?? "\(error)"
+        logger.error("the campaign waits", metadata: ["campaign": "\(live.id.text)", "why": "\(why)"])
+        await live.wait(atMost: Self.pauseAfterTrouble)
+      }
+    }
+  }
+
+  private func step(_ tasks: inout DiscardingTaskGroup) async throws -> Step {
+    guard !live.isLeft, let record = try await store.campaign(live.id) else { return .leave }
+    let plan = try live.plan(of: record)
+    switch record.status {
+    case .draft, .uploading: return .leave
+    case .scheduled: return try await begin(record, plan)
+    case .running: return try await send(record, plan, &tasks)
+    case .held where record.isDoubtful:
+      live.pause()
+      return live.isBusy ? .wait : .leave
+    case .held:
+      if try await doubts(record) { return .again }
+      if let obstacle = schedule.obstacle(plan, record.app, live, now: clock.now) {
+        live.pause()
+        return obstacle.until.map(Step.until) ?? .until(clock.now.after(seconds: 5))
+      }
+      try await controller.change(live.id, { _ in .freed })
+      return .again
+    case .paused:
+      live.pause()
+      return try await pause(record)
+    case .cancelled, .failed: return try await settle(record, plan)
+    case .finished: return .leave
+    }
+  }
+
+  private func begin(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
+    let now = clock.now
+    guard plan.dueAt <= now else { return .until(plan.dueAt) }
+    // Its time is looked at again on the record that changes: it may have got another one.
+    let begun = try await controller.change(
+      live.id, { [live] in try Self.beginning(of: $0, due: live.plan(of: $0).dueAt, at: now) }
+    ) { record in
+      let late = Self.lateness(due: try live.plan(of: record).dueAt, at: now)
+      let spoken = Duration.seconds(late / 1000).spoken
+      if record.status == .held {
+        record.isDoubtful = true
+        record.reason =
+          "Its time was \(spoken) ago. The service did not run then, or its store was restored from a backup. "
+          + "Resume it to send it now, or cancel it."
+      } else {
+        record.startedAt = record.startedAt ?? now
+        if late > Self.unremarkableDelay {
+          record.reason = "It began \(spoken) late, because the service did not run then."
+        }
+      }
+    }
+    if begun.status == .held || begun.status == .running, !begun.reason.isEmpty {
+      logger.warning(
+        "a campaign is late", metadata: ["campaign": "\(live.id.text)", "why": "\(begun.reason)"])
+    }
+    return .again
+  }
+
+  /// How many milliseconds after its time a campaign would begin. One without a scheduled time is
+  /// never late.
+  private static func lateness(due: StoreInstant, at now: StoreInstant) -> Int64 {
+    due.milliseconds == 0 ? 0 : now.milliseconds - due.milliseconds
+  }
+
+  static func beginning(of record: StoredCampaign, due: StoreInstant, at now: StoreInstant) -> CampaignEvent {
+    let late = lateness(due: due, at: now)
+    // What was paused or cancelled meanwhile has no time that could have come.
+    guard record.status == .scheduled else { return .due(isDue: false) }
+    return late > latestBeginning ? .doubted : .due(isDue: late >= 0)
+  }
+
+  /// Whether an operator must say if the campaign continues.
+  private func doubts(_ record: StoredCampaign) async throws -> Bool {
+    let forgotten = ForgottenParts(controller: controller, deployment: deployment)
+    guard try await !forgotten.numbers(of: record.id).isEmpty else { return false }
+    try await doubt(ForgottenParts.reason)
+    return true
+  }
+
+  private func doubt(_ reason: String) async throws {
+    live.pause()
+    try await controller.change(live.id, { _ in .doubted }) { record in
+      record.reason = reason
+      record.isDoubtful = true
+    }
+    logger.error("a campaign waits for a person", metadata: ["campaign": "\(live.id.text)", "why": "\(reason)"])
+  }
+
+  private func send(
+    _ record: StoredCampaign, _ plan: CampaignPlan, _ tasks: inout DiscardingTaskGroup
+  ) async throws -> Step {
+    if try await doubts(record) { return .again }
+    if let obstacle = schedule.obstacle(plan, record.app, live, now: clock.now) {
+      live.pause()
+      try await controller.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
+      return .again
+    }
+    let record = try await withLastKey(record, plan)
+    let all: [StoredCampaignPart]
+    // Before the parts are read: whatever ends meanwhile is not begun again.
+    let busy = live.busyParts
+    do {
+      all = try await divided(record, plan)
+    } catch  where error is AudienceError || error is CarillonError {
+      let why = CarillonError(describing: error).message
+      try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
+      return .again
+    }
+    if record.audienceCount == nil, live.beginCounting() {
+      tasks.addTask {
+        await AudienceTotal(controller: controller, spool: parts.spool).count(record, plan)
+        live.endCounting()
+      }
+    }
+    let open = all.filter { $0.endedAt == nil }
+    guard !open.isEmpty else {
+      try await controller.change(live.id, { _ in .ended }) { $0.endedAt = clock.now }
+      return .leave
+    }
+    let times = schedule.times(plan, record.app)
+    let due = times.schedule(open.map(CampaignTimes.Part.init), now: clock.now)
+    live.resume(except: times.quietParts(due, of: open.count))
+    for part in open where due.sending.contains(part.number) && !busy.contains(part.number) {
+      guard !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
+      tasks.addTask { await send(part, record, plan) }
+    }
+    return due.next.map(Step.until) ?? .wait
+  }
+
+  /// Fixes which devices belong to the audience.
+  private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign {
+    guard plan.source == .devices, record.lastKey == nil else { return record }
+    let key = try await store.lastDeviceKey(app: record.app)
+    return try await controller.change(live.id, { _ in .audienceFixed }) { $0.lastKey = $0.lastKey ?? key }
+  }
+
+  /// The parts of a campaign that has begun; they are made once.
+  private func divided(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> [StoredCampaignPart] {
+    let known = try await store.parts(of: record.id)
+    if !known.isEmpty { return known }
+    let parts: [StoredCampaignPart]
+    if case .local(let send) = plan.start {
+      parts = try await CampaignDivision(
+        spool: self.parts.spool, store: store, schedule: schedule, now: clock.now
+      )
+      .parts(of: record, plan, send)
+    } else {
+      parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? clock.now, content: [])]
+    }
+    try await store.add(parts, of: record.id)
+    return try await store.parts(of: record.id)
+  }
+
+  private func pause(_ record: StoredCampaign) async throws -> Step {
+    let all = try await store.progress(of: record.id)
+    if !all.isEmpty, all.allSatisfy({ $0.endedAt != nil }) {
+      try await controller.change(live.id, { _ in .ended }) { $0.endedAt = clock.now }
+      return .leave
+    }
+    return live.isBusy ? .wait : .leave
+  }
+
+  /// Nothing more is sent: everybody of the audience gets an outcome.
+  private func settle(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
+    guard record.endedAt == nil else { return .leave }
+    live.cancel()
+    let record = try await withLastKey(record, plan)
+    let busy = live.busyParts
+    var all = try await store.parts(of: record.id)
+    if all.isEmpty {
+      // It was never divided, so all of its audience is one part.
+      try parts.spool.removeLeftOut(record.id)
+      try await store.add([StoredCampaignPart(number: 0, dueAt: clock.now, content: [])], of: record.id)
+      all = try await store.parts(of: record.id)
+    }
+    try parts.spool.make(record.id)
+    for part in all where part.endedAt == nil && !busy.contains(part.number) {
+      let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
+      if deployment.servedRemainders.contains(where: { $0.name == served.name }) {
+        // What it has in flight is its app's, which may come back.
+        guard let app = try? deployment.app(record.app) else { return .wait }
+        if try await app.abandon(served, events) { try parts.recorder.close(served.name) }
+        continue
+      }
+      guard !live.isLost(part: part.number) else { return .leave }
+      let isUnknown = part.begunAt != nil
+      try await end(
+        part, record, account: try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
+    }
+    guard !live.isBusy else { return .wait }
+    let progress = try await store.progress(of: record.id)
+    // A part that was busy above may have come to nothing meanwhile.
+    guard progress.allSatisfy({ $0.endedAt != nil }) else { return .again }
+    if plan.source == .upload {
+      let lost = LostRows(spool: parts.spool, record: record, now: clock.now)
+      if let part = try await lost.part(besides: progress) { try await store.add([part], of: record.id) }
+    }
+    try await controller.change(live.id, { _ in .settled }) { $0.endedAt = clock.now }
+    return .leave
+  }
+
+  // MARK: One part
+
+  private func send(_ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan) async {
+    defer { live.ended(part: part.number) }
+    do {
+      if plan.isDryRun {
+        let account = try await DryRun(parts: parts).account(part, of: record, plan)
+        return try await end(part, record, account: account)
+      }
+      let app: PushApp
+      do throws(CarillonError) { app = try deployment.app(record.app) } catch {
+        return await didNotBegin(part, error)
+      }
+      // Its list is there, also if nothing was uploaded.
+      try parts.spool.make(record.id)
+      let campaign: PushCampaign
+      do throws(CarillonError) {
+        campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
+      } catch {
+        return await didNotBegin(part, error)
+      }
+      live.begun(part: part.number, campaign)
+      try await follow(part, record, plan, campaign)
+    } catch let error as CarillonError {
+      await failed(part, error)
+    } catch {
+      logger.error("a campaign cannot be kept", metadata: ["campaign": "\(live.id.text)", "why": "\(error)"])
+      live.lost(part: part.number)
+    }
+  }
+
+  private func follow(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan, _ campaign: PushCampaign
+  ) async throws {
+    // What was decided while it began.
+    switch try await store.campaignHead(record.id)?.status {
+    case .running?: break
+    case .paused?, .held?: campaign.pause()
+    default: campaign.cancel()
+    }
+    do throws(CarillonError) {
+      _ = try await campaign.result()
+    } catch {
+      guard error.code == .audience else { throw error }
+      campaign.giveUp()
+      try await end(part, record)
+      throw error
+    }
+    try await end(part, record)
+  }
+
+  /// The part has ended: its list and its final account are in the store when this returns.
+  ///
+  /// - Parameter account: of a part that was not sent; nil: the end of its campaign has told it to
+  ///   the recorder.
+  private func end(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, account: CampaignAccount? = nil
+  ) async throws {
+    try parts.recorder.close(record.id.name(part: part.number))
+    if let account {
+      parts.recorder.ended(
+        EndedCampaignPart(
+          campaign: record.id, number: part.number, account: AccountJSON.bytes(of: account), endedAt: clock.now))
+    }
+    try await parts.outcomes.makeDurableElsewhere()
+  }
+
+  /// Nothing of it was sent. What its app caused is no failure: the next step of the driver holds
+  /// the campaign with the reason, or begins the part again.
+  private func didNotBegin(_ part: StoredCampaignPart, _ error: CarillonError) async {
+    let setback = PartSetback(
+      error.code, isEnding: deployment.hasEnded, isAppTroubled: schedule.hasTroubledApp(live.app))
+    switch setback {
+    case .leaves: live.leave()
+    case .begins:
+      logger.notice(
+        "a campaign's part could not begin yet",
+        metadata: ["campaign": "\(live.id.text)", "why": "\(error.message)"])
+      try? await clock.sleep(for: Self.pauseAfterTrouble)
+    case .fails: await failed(part, error)
+    }
+  }
+
+  private func failed(_ part: StoredCampaignPart, _ error: CarillonError) async {
+    switch error.code {
+    case .cancelled, .journal:
+      // The service ends, or cannot continue: the next process resumes the campaign.
+      live.leave()
+    case .gateway:
+      live.lost(part: part.number)
+      _ = try? await controller.change(live.id, { _ in .hindered }) { $0.reason = error.message }
+    default:
+      _ = try? await controller.change(live.id, { _ in .failed }) { $0.reason = error.message }
+    }
+  }
+}
+
+/// What becomes of a part that could not begin.
+enum PartSetback: Hashable {
+  /// The process ends, or its journal cannot be written: the next process begins it.
+  case leaves
+  /// It begins again, as soon as its app can send.
+  case begins
+  /// It can never begin.
+  case fails
+
+  init(_ code: CarillonError.ErrorCode, isEnding: Bool, isAppTroubled: Bool) {
+    switch code {
+    case .journal: self = .leaves
+    case .cancelled: self = isEnding ? .leaves : .begins
+    case .configuration, .credential, .gateway: self = isEnding ? .leaves : .begins
+    default: self = isAppTroubled ? .begins : .fails
+    }
+  }
+}
+
+extension CampaignTimes.Part {
+  init(_ part: StoredCampaignPart) {
+    let clocks = CampaignDivision.Content(reading: part.content)?.clocks
+    self.init(number: part.number, dueAt: part.dueAt, zones: clocks ?? [])
+  }
+}
+
+extension CampaignTimes {
+  /// Nil if quiet hours hold back no part.
+  ///
+  /// - Parameter count: of parts that have not ended.
+  fileprivate func quietParts(_ schedule: PartSchedule, of count: Int) -> LiveCampaign.QuietParts? {
+    guard let quietHours, let until = schedule.quietUntil else { return nil }
+    let parts = count == 1 ? "its last part" : "\(schedule.inQuietHours.count) of \(count) parts"
+    return LiveCampaign.QuietParts(
+      parts: schedule.inQuietHours, until: until,
+      reason: "Quiet hours (\(quietHours)) hold back \(parts) until \(InstantText.text(until)).")
+  }
+}

@@ -1,0 +1,43 @@
+internal import Carillon
+internal import Glibc
+internal import PushEngine
+internal import PushStore
+internal import Synchronization
+
+/// Makes durable, before the journal's next commit, what campaigns have written: their lists of
+/// outcomes and their final accounts.
+package final class CampaignRecorder: Sendable {
+  private struct State {
+    var lists: [String: ServedList] = [:]
+    var ended: [EndedCampaignPart] = []
+  }
+
+  private let store: any Store
+  private let state = Mutex(State())
+
+  init(store: any Store) { self.store = store }
+
+  /// - Parameter name: of the part.
+  func opened(_ list: ServedList, of name: String) { state.withLock { $0.lists[name] = list } }
+
+  func ended(_ part: EndedCampaignPart) { state.withLock { $0.ended.append(part) } }
+
+  /// The list of a part that has ended needs no more syncing.
+  func close(_ name: String) throws(UnsyncedList) {
+    guard let list = state.withLock({ $0.lists.removeValue(forKey: name) }) else { return }
+    list.flush()
+    try list.sync()
+  }
+
+  /// Those who read the list of a part see everything up to now.
+  package func flush(_ name: String) { state.withLock { $0.lists[name] }?.flush() }
+
+  func makeDurable() throws(UnsyncedList) {
+    let (lists, ended) = state.withLock { state in (Array(state.lists.values), exchange(&state.ended, with: [])) }
+    for list in lists { try list.sync() }
+    guard !ended.isEmpty else { return }
+    do throws(StoreError) { try store.end(ended) } catch {
+      throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
+    }
+  }
+}

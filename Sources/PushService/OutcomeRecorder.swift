@@ -1,0 +1,241 @@
+package import Carillon
+internal import Glibc
+package import PushEngine
+package import PushStore
+package import PushWire
+internal import Synchronization
+
+/// Records the outcomes of the notifications that the service has accepted: in memory until the
+/// journal's next commit, then in the store.
+package final class OutcomeRecorder: IntakeRecorder {
+  private struct Run {
+    var app: String
+    var acknowledgedLine: UInt64 = 0
+  }
+
+  private struct State {
+    var changes = IntakeChanges()
+    /// What must be in the store before the journal's next record is being written.
+    var isWritingIntake = false
+    /// Lines that were accepted, by run and confirmation, in the order in which that was heard.
+    var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
+    /// Those that have not ended, or whose outcomes are not all in the store.
+    var runs: [StoredRunID: Run] = [:]
+    /// By app, for display. The latest last.
+    var recent: [String: [Recent]] = [:]
+  }
+
+  /// A notification that was not accepted.
+  package struct Recent: Hashable, Sendable {
+    package let at: StoreInstant
+    package let token: String
+    package let state: String
+    package let detail: String
+  }
+
+  private static let recentLimit = 20
+
+  private let store: any Store
+  let clock: any ServiceClock
+  private let state = Mutex(State())
+  /// Held while the store is written: a thread that finds nothing to write must know that what
+  /// another thread took is durable. After a failure nothing is, so every later call fails as well.
+  private let failure = Mutex<UnsyncedList?>(nil)
+
+  /// Gets outcomes at once.
+  private let watcher = Mutex<(any IntakeWatcher)?>(nil)
+
+  /// The lists and accounts of campaigns.
+  package let campaigns: CampaignRecorder
+
+  package init(store: any Store, clock: any ServiceClock = MachineClock()) {
+    self.store = store
+    self.clock = clock
+    campaigns = CampaignRecorder(store: store)
+  }
+
+  /// To be called before anything is accepted.
+  package func tell(_ watcher: any IntakeWatcher) { self.watcher.withLock { $0 = watcher } }
+
+  /// Adds what the bridge has to write.
+  func change(_ change: (inout BridgeChanges) -> Void) { state.withLock { change(&$0.changes.bridge) } }
+
+  // MARK: IntakeRecorder
+
+  package func began(_ run: IntakeRunID, app: String) {
+    let id = StoredRunID(run)
+    state.withLock { state in
+      state.runs[id] = Run(app: app)
+      state.changes.began.append(IntakeChanges.Began(run: id, app: app, at: clock.now))
+    }
+  }
+
+  package func acknowledged(_ run: IntakeRunID, through line: UInt64) {
+    let id = StoredRunID(run)
+    state.withLock { $0.runs[id]?.acknowledgedLine = line }
+  }
+
+  package func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: Confirmation) {
+    let id = StoredRunID(run)
+    state.withLock { state in
+      state.accepted[id, default: [:]][confirmation, default: []] += lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
+    }
+    watcher.withLock { $0 }?.accepted(run, lines: lines)
+  }
+
+  package func doubted(_ run: IntakeRunID, lines: [UInt64]) {
+    let id = StoredRunID(run)
+    let ranges = lines.map { UInt32(truncatingIfNeeded: $0) }.ranges
+    state.withLock { state in
+      state.changes.doubted += ranges.map { IntakeChanges.PossibleDuplicates(run: id, lines: $0) }
+    }
+  }
+
+  package func notAccepted(
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?
+  ) {
+    let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
+    let (name, detail) = (outcome.kind.rawValue, outcome.detail)
+    var gone: StoredGoneDevice?
+    if outcome.saysGone, let bytes = try? DeviceToken(hex: token).bytes {
+      gone = StoredGoneDevice(
+        app: app, token: bytes, since: goneSince.map { StoreInstant(milliseconds: Int64(clamping: $0)) },
+        foundAt: clock.now)
+    }
+    state.withLock { state in
+      state.changes.notAccepted.append(
+        IntakeChanges.NotAccepted(notification: notification, state: name, detail: detail))
+      if let gone { state.changes.gone.append(gone) }
+      state.recent[app, default: []].append(Recent(at: clock.now, token: token, state: name, detail: detail))
+      // All but the latest are removed together, so that each costs little.
+      if let count = state.recent[app]?.count, count >= 4 * Self.recentLimit {
+        state.recent[app]?.removeFirst(count - Self.recentLimit)
+      }
+    }
+    watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
+  }
+
+  /// A campaign has found a device gone.
+  func gone(app: String, token: String, since: UInt64?) {
+    guard let bytes = try? DeviceToken(hex: token).bytes else { return }
+    let device = StoredGoneDevice(
+      app: app, token: bytes, since: since.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: clock.now)
+    state.withLock { $0.changes.gone.append(device) }
+  }
+
+  package func ended(_ run: IntakeRunID) {
+    let id = StoredRunID(run)
+    state.withLock { $0.changes.ended.append((id, clock.now)) }
+    watcher.withLock { $0 }?.ended(run)
+  }
+
+  package func makeDurable() throws(UnsyncedList) {
+    let problem: UnsyncedList? = failure.withLock { failure in
+      if failure == nil {
+        do throws(UnsyncedList) {
+          try campaigns.makeDurable()
+          try write()
+        } catch { failure = error }
+      }
+      return failure
+    }
+    if let problem { throw problem }
+  }
+
+  /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too.
+  package func makeDurableElsewhere() async throws(UnsyncedList) {
+    let result = await withCheckedContinuation { continuation in
+      clock.run { [self] in
+        continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
+      }
+    }
+    try result.get()
+  }
+
+  package func makeIntakeDurable() throws(UnsyncedList) {
+    // Another thread may be writing it.
+    guard state.withLock({ $0.changes.precedesJournal || $0.isWritingIntake }) else { return }
+    try makeDurable()
+  }
+
+  private func write() throws(UnsyncedList) {
+    var (changes, accepted) = state.withLock { state in
+      state.isWritingIntake = state.changes.precedesJournal
+      return (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
+    }
+    for (run, lines) in accepted {
+      for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
+    }
+    guard !changes.isEmpty else { return }
+    do throws(StoreError) {
+      try store.write(changes)
+    } catch {
+      throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
+    }
+    state.withLock { state in
+      state.isWritingIntake = false
+      for entry in changes.ended { state.runs[entry.run] = nil }
+    }
+  }
+
+  // MARK: Questions
+
+  /// The latest of an app that were not accepted, the last one first.
+  package func recent(_ app: String) -> [Recent] {
+    state.withLock { Array($0.recent[app, default: []].suffix(Self.recentLimit).reversed()) }
+  }
+
+  /// The app of a notification that was acknowledged and may have no outcome yet; nil if its run
+  /// has ended or is unknown, or it was not acknowledged.
+  package func app(of notification: StoredNotificationID) -> String? {
+    state.withLock { state in
+      guard let run = state.runs[notification.run], UInt64(notification.line) <= run.acknowledgedLine else {
+        return nil
+      }
+      return run.app
+    }
+  }
+}
+
+extension IntakeChanges {
+  /// Some of it must be in the store before the journal's next record: what the bridge has to
+  /// write, and what is sent again as soon as the journal has that. Otherwise a crash could hide a
+  /// copy.
+  fileprivate var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
+
+  fileprivate mutating func add(_ lines: [UInt32], of run: StoredRunID, _ confirmation: String) {
+    accepted += lines.ranges.map { Accepted(run: run, lines: $0, confirmation: confirmation) }
+  }
+}
+
+extension [UInt32] {
+  /// Neighbouring lines as one range.
+  fileprivate var ranges: [ClosedRange<UInt32>] {
+    let sorted = sorted()
+    guard var first = sorted.first else { return [] }
+    var ranges: [ClosedRange<UInt32>] = []
+    var last = first
+    for line in sorted.dropFirst() {
+      if line <= last &+ 1 {
+        last = line
+      } else {
+        ranges.append(first...last)
+        (first, last) = (line, line)
+      }
+    }
+    return ranges + [first...last]
+  }
+}
+
+extension StoredRunID {
+  package init(_ run: IntakeRunID) { self.init(high: run.high, low: run.low) }
+}
+
+/// Hears of outcomes when they come, beside the ``OutcomeRecorder`` that keeps them. Called on the
+/// lanes' loops, also at the same time; every call returns soon.
+package protocol IntakeWatcher: Sendable {
+  func accepted(_ run: IntakeRunID, lines: [UInt64])
+  func notAccepted(_ run: IntakeRunID, line: UInt64, outcome: Outcome)
+  /// Everything in the run has its outcome.
+  func ended(_ run: IntakeRunID)
+}

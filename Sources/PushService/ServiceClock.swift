@@ -1,0 +1,28 @@
+internal import NIOCore
+internal import NIOPosix
+package import PushStore
+internal import PushTransport
+package import PushWire
+
+/// What a service knows of time. Whatever schedules, waits or expires asks it, so that the seeded
+/// simulation runs the same code.
+package protocol ServiceClock: Sendable {
+  /// The time of day. An operator can set it.
+  var now: StoreInstant { get }
+  /// Time that only grows.
+  var uptime: Instant { get }
+  /// - Throws: `CancellationError` as soon as the task is cancelled.
+  func sleep(for duration: Duration) async throws
+  /// Runs what may block, apart from the threads of tasks: those are few.
+  func run(_ work: @escaping @Sendable () -> Void)
+}
+
+/// The clocks and threads of this machine.
+package struct MachineClock: ServiceClock {
+  package init() {}
+
+  package var now: StoreInstant { StoreInstant(milliseconds: NIOLoop.wallClockMilliseconds) }
+  package var uptime: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+  package func sleep(for duration: Duration) async throws { try await Task.sleep(for: duration) }
+  package func run(_ work: @escaping @Sendable () -> Void) { NIOThreadPool.singleton.submit { _ in work() } }
+}
