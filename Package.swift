@@ -194,7 +194,10 @@ let package = Package(
       exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),
     .testTarget(
       name: "SimulationTests",
-      dependencies: ["Carillon", "PushEngine", "PushGateway", "PushJournal", "PushTransport", "PushWire", "Support"],
+      dependencies: [
+        "Carillon", "PushEngine", "PushGateway", "PushJournal", "PushSend", "PushService", "PushStore",
+        "PushTransport", "PushWire", "Support", nioCore, .product(name: "Logging", package: "swift-log"),
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "IntegrationTests",
@@ -238,7 +241,9 @@ case "store":
   // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
   keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreSQLite", "PushStoreTests"]))
 case "engine":
-  keepOnly(engineParts.union(["PushEngine", "PushGateway", "Carillon"]).union(engineTests))
+  keepOnly(
+    engineParts.union(["PushEngine", "PushGateway", "Carillon", "PushSend", "PushStore", "PushService"])
+      .union(engineTests))
   // To optimise them takes longer than they do. The simulation computes for minutes.
   for target in package.targets where engineTests.contains(target.name) && target.name != "SimulationTests" {
     target.swiftSettings?.append(.unsafeFlags(["-Onone"]))

@@ -17,6 +17,21 @@ package protocol ServiceClock: Sendable {
   func run(_ work: @escaping @Sendable () -> Void)
 }
 
+extension ServiceClock {
+  /// Calls the store again each second until it answers: that it is busy or away is no verdict.
+  ///
+  /// - Throws: `CancellationError` only.
+  func retrying<Result: Sendable>(
+    _ body: () async throws(StoreError) -> Result
+  ) async throws(CancellationError) -> Result {
+    while true {
+      do throws(StoreError) { return try await body() } catch {
+        do { try await sleep(for: .seconds(1)) } catch { throw CancellationError() }
+      }
+    }
+  }
+}
+
 /// The clocks and threads of this machine.
 package struct MachineClock: ServiceClock {
   package init() {}

@@ -87,6 +87,29 @@ struct ScheduleTests {
     }
   }
 
+  @Test("quiet hours that begin in an hour that clocks show twice begin twice")
+  func repeatedBeginning() throws {
+    let start = try Self.instant("2026-01-01T00:00:00Z")
+    var count = 0
+    for name in TimeZone.knownTimeZoneIdentifiers {
+      let zone = try Self.zone(name)
+      for change in zone.changes(after: start, through: start + 366 * 86_400)
+      where zone.local(at: change) < zone.local(at: change - 1) {
+        // Quiet for the last minute before the change, and when clocks show that minute again.
+        let shown = zone.local(at: change - 1)
+        let from = (shown - 59) % 86_400
+        guard let hours = QuietHours(from: from, to: (from + 8 * 3600) % 86_400) else { continue }
+        count += 1
+        let note: Comment = "\(name), \(hours), \(change)"
+        #expect(!hours.contains(local: zone.local(at: change)), note)
+        let next = hours.nextBeginning(after: change, zone)
+        #expect(hours.contains(local: zone.local(at: next)), note)
+        #expect(next == change + shown - 59 - zone.local(at: change), note)
+      }
+    }
+    #expect(count > 50)
+  }
+
   @Test("hours, dates and instants are read strictly")
   func texts() {
     #expect(QuietHours("22:00-08:00")?.description == "22:00-08:00")

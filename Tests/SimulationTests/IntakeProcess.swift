@@ -106,28 +106,18 @@ final class IntakeProcess: Sendable {
 
   let loop: SimulatedLoop
   private let intake: AppIntake
-  private let runtime: AppRuntime
-  private let engine: RunningEngine
+  private let deployment: SimulatedDeployment
   private let journal: EngineJournal
   private let state = Mutex(State())
 
   /// - Parameter configuration: of the app whose engine `process` runs.
   init(_ process: SimulatedProcess, _ configuration: AppConfiguration, _ recorder: any IntakeRecorder) throws {
     (loop, journal) = (process.loop, process.journal)
-    let loop = process.loop
-    engine = RunningEngine(
-      loops: [loop], journal: journal, wallClockMilliseconds: { Int64(loop.unixSeconds) * 1000 }, shutDownLoops: {})
-    let entry = AppEntry(configuration, try Self.credential.get())
-    runtime = AppRuntime(
-      entry, process.app, dialer: DialerSwitch(process.dialer), engine: engine, recorder: recorder)
-    guard let intake = runtime.intake else { throw CarillonError(.inconsistency, "an app without an intake") }
-    self.intake = intake
-    entry.runtime = runtime
-    _ = Task(executorPreference: loop) { [engine] in
-      await withDiscardingTaskGroup { tasks in
-        while let jobs = await engine.jobs.take() { for job in jobs { tasks.addTask { await job() } } }
-      }
+    deployment = try SimulatedDeployment(process, configuration, recorder)
+    guard let intake = deployment.runtime.intake else {
+      throw CarillonError(.inconsistency, "an app without an intake")
     }
+    self.intake = intake
   }
 
   /// Of an app whose outcomes nobody asks for.
@@ -140,13 +130,6 @@ final class IntakeProcess: Sendable {
     AppConfiguration(
       id: "intake", topic: Scenario.topic, transport: isHTTP2 ? .http2() : .binary(),
       credential: .certificate(file: "news.pem"))
-  }
-
-  /// One for all: it is never presented.
-  private static let credential = Result {
-    ResolvedCredential(
-      context: try TLSContext(client: TLSClientConfiguration(credential: nil, trust: .system)), certificate: nil,
-      tokens: nil, digest: [])
   }
 
   var hasEnded: Bool { state.withLock { $0.ending }?.isOpen ?? false }
@@ -204,14 +187,15 @@ final class IntakeProcess: Sendable {
     var notification = PushNotification(alert: "Hello")
     notification.priority = priority
     let prepared = try PreparedNotification(
-      notification, payload: notification.json, app: runtime.entry.configuration, kind: .token, now: 1_700_000_000)
+      notification, payload: notification.json, app: deployment.runtime.entry.configuration, kind: .token,
+      now: 1_700_000_000)
     submit(prepared, to: tokens[...])
   }
 
   /// As the end of a process in good order does.
   func cancel() {
     finish()
-    runtime.runs.cancelAll()
+    deployment.runtime.runs.cancelAll()
   }
 
   /// Takes nothing more in, and ends when everything has its outcome.
@@ -224,6 +208,6 @@ final class IntakeProcess: Sendable {
   /// Ends what is left of it.
   func close() {
     finish()
-    engine.jobs.close()
+    deployment.close()
   }
 }

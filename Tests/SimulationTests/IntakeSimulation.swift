@@ -222,7 +222,7 @@ final class IntakeSimulation: CustomStringConvertible {
 
 extension EngineJournal {
   /// Outcomes are written when the recorder has made them durable, which takes a while.
-  fileprivate func writeSettlements(
+  func writeSettlements(
     _ recorder: any IntakeRecorder, after delay: Duration?, on loop: SimulatedLoop
   ) {
     beforeCommits(

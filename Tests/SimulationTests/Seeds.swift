@@ -75,8 +75,19 @@ enum Seeds {
       500_000_128
     ])
 
-  /// A service's campaigns to stored devices, crashes.
-  static let servedCampaigns = seeds(200, known: [])
+  /// A service's campaigns, crashes.
+  static let servedCampaigns = seeds(
+    500,
+    known: [
+      // One failure of the store while a part began, and the campaign waited for the next process.
+      12, 15,
+      // Paused before its devices were fixed: it was sent to nobody, and finished.
+      169,
+      // All devices were left out, or there were none: the campaign failed.
+      771,
+      // The store had a change and reported a failure: no driver knew of it.
+      821,
+    ])
 
   /// Old providers through the bridge, crashes.
   static let bridges = seeds(300, known: [])

@@ -15,7 +15,7 @@ final class SimulatedProcess: Sendable {
   let tally = AppTally()
   private let disk: SimulatedDisk
   private let driver: JournalDriver
-  private let report: JournalReport
+  let report: JournalReport
 
   /// - Parameter prepare: called before the journal writes anything.
   init(
@@ -57,9 +57,8 @@ final class SimulatedProcess: Sendable {
   /// - Parameter hasEnded: whether nothing uses the app any more.
   /// - Returns: what went wrong.
   func close(_ hasEnded: () -> Bool = { true }) -> String? {
-    guard loop.run(limit: .seconds(3_600), stepLimit: 1_000_000, until: hasEnded) == .done else {
-      return "what is left of a process did not end"
-    }
+    let last = loop.run(limit: .seconds(3_600), stepLimit: 1_000_000, until: hasEnded)
+    guard last == .done else { return "what is left of a process did not end: \(last)" }
     let closed = Mutex(false)
     _ = Task(executorPreference: loop) { [app, journal] in
       await app.shutDown()

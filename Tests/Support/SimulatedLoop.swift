@@ -105,9 +105,10 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
       steps += 1
       if let next = takeReady() {
         run(next)
-      } else if let timer = takeTimer() {
-        if timer.deadline > end { return .outOfTime }
-        timer.block()
+      } else if let deadline = nextDeadline() {
+        // It stays for a later call.
+        guard deadline <= end else { return .outOfTime }
+        takeTimer()?.block()
       } else {
         return .stuck
       }
@@ -132,21 +133,31 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
     }
   }
 
+  /// When the next timer is due that was not cancelled.
+  private func nextDeadline() -> Instant? {
+    state.withLock { state in
+      while let timer = state.timers.first {
+        if !timer.handle.isCancelled { return timer.deadline }
+        _ = state.timers.removeFirst()
+      }
+      return nil
+    }
+  }
+
   /// Takes the earliest timer and advances the time to it.
   private func takeTimer() -> Timer? {
     state.withLock { state in
-      while let timer = state.timers.removeFirst() {
-        guard !timer.handle.isCancelled else { continue }
-        state.now = max(state.now, timer.deadline)
-        return timer
-      }
-      return nil
+      guard let timer = state.timers.removeFirst() else { return nil }
+      state.now = max(state.now, timer.deadline)
+      return timer
     }
   }
 
   /// Timers in the order of deadline and then of creation, in a binary heap.
   private struct TimerQueue {
     private var heap: [Timer] = []
+
+    var first: Timer? { heap.first }
 
     mutating func insert(_ timer: Timer) {
       heap.append(timer)

@@ -41,11 +41,10 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
   /// - Parameters:
   ///   - key: of the last entry that was read before; 0: none.
   ///   - pageLimit: entries of a page.
-  ///   - pause: between a page that could not be read and the next attempt. Default: 200 ms.
+  ///   - pause: between a page that could not be read and the next attempt.
   package init(
     after key: Int64, pageLimit: Int = 4096, pages: @escaping Pages,
-    pause: @escaping @Sendable () async -> Void = { try? await Task.sleep(for: .milliseconds(200)) },
-    take: @escaping Taking
+    pause: @escaping @Sendable () async -> Void, take: @escaping Taking
   ) {
     firstKey = key
     self.pageLimit = pageLimit

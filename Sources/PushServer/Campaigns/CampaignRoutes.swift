@@ -165,18 +165,7 @@ struct CampaignRoutes: Sendable {
 
   private func start(_ record: CampaignHead) async throws -> StoredCampaign {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
-    return try await controller.change(record.id) { record in
-      let plan = try CampaignPlan(parsing: record.content[...])
-      if record.status == .draft, plan.source == .upload, !record.upload.isComplete {
-        throw Problem(
-          .conflict, "No audience", "The campaign has no audience yet.",
-          action: "Upload one: POST …/campaigns/\(record.id.text)/audience.")
-      }
-      if record.status == .draft { try plan.checkTime(now: .now) }
-      return .started(isDue: runner.isDue(plan))
-    } _: { record in
-      if record.status == .running { record.startedAt = record.startedAt ?? .now }
-    }
+    return try await controller.start(record.id)
   }
 
   private func getAccount(_ request: Request, _ context: ControlContext) async throws -> Response {

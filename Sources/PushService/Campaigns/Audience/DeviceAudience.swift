@@ -8,8 +8,11 @@ typealias DeviceAudience = PagedAudience<AudienceDevice>
 
 extension DeviceAudience {
   /// - Parameter key: of the last device that was read before; 0: none.
-  convenience init(after key: Int64, payloads: VariantPayloads, pages: @escaping Pages) {
-    self.init(after: key, pages: pages) { page, index, chunk in
+  convenience init(
+    after key: Int64, payloads: VariantPayloads, clock: any ServiceClock, pages: @escaping Pages
+  ) {
+    self.init(after: key, pages: pages, pause: { try? await clock.sleep(for: .milliseconds(200)) }) {
+      page, index, chunk in
       var next = index
       while next < page.count, chunk.append(page[next], payloads) { next += 1 }
       return next

@@ -7,13 +7,27 @@ internal import Synchronization
 /// Changes the state of campaigns in the store, one change at a time for each, and wakes their
 /// drivers.
 package final class CampaignController: Sendable {
+  /// For tests of the simulation.
+  package enum PlantedMistake: CaseIterable, Sendable {
+    /// What ends while the parts are read is taken for one that has not begun.
+    case readsPartsFirst
+    case forgetsQuietHours
+    /// The first devices behind the last one that was read get nothing.
+    case skipsOnResume
+  }
+
   package let store: any Store
   let clock: any ServiceClock
+  let plantedMistake: PlantedMistake?
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
   /// Campaigns that need a driver.
   let work = Mailbox<LiveCampaign>()
 
-  package init(store: any Store, clock: any ServiceClock = MachineClock()) { (self.store, self.clock) = (store, clock) }
+  package init(
+    store: any Store, clock: any ServiceClock = MachineClock(), plantedMistake: PlantedMistake? = nil
+  ) {
+    (self.store, self.clock, self.plantedMistake) = (store, clock, plantedMistake)
+  }
 
   package func live(_ id: StoredUUID, app: String) -> LiveCampaign {
     lives.withLock { lives in
@@ -70,10 +84,35 @@ package final class CampaignController: Sendable {
       try edit(&new)
       if new == old { return old }
       new.changedAt = clock.now
-      guard try await store.update(new, from: old.version) else { continue }
+      let isUpdated: Bool
+      do throws(StoreError) { isUpdated = try await store.update(new, from: old.version) } catch {
+        // It may be changed all the same: then its driver must know.
+        wake(new.head)
+        throw error
+      }
+      guard isUpdated else { continue }
       new.version = old.version + 1
       if new.state != old.state || new.content != old.content { wake(new.head) }
       return new
+    }
+  }
+
+  /// Starts a campaign, now or at its time.
+  ///
+  /// - Throws: as ``change(_:_:_:)``, and ``Problem`` with 409 if its audience was not uploaded, or
+  ///   with 422 if its time has passed.
+  package func start(_ id: StoredUUID) async throws -> StoredCampaign {
+    try await change(id) { record in
+      let plan = try CampaignPlan(parsing: record.content[...])
+      if record.status == .draft, plan.source == .upload, !record.upload.isComplete {
+        throw Problem(
+          .conflict, "No audience", "The campaign has no audience yet.",
+          action: "Upload one: POST …/campaigns/\(record.id.text)/audience.")
+      }
+      if record.status == .draft { try plan.checkTime(now: clock.now) }
+      return .started(isDue: plan.dueAt <= clock.now)
+    } _: { record in
+      if record.status == .running { record.startedAt = record.startedAt ?? clock.now }
     }
   }
 

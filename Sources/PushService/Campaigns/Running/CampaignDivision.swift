@@ -133,9 +133,12 @@ struct CampaignDivision: Sendable {
       guard let last = page.last, page.count == Self.pageLimit else { break }
       key = last.key
     }
+    if parts.contents.isEmpty {
+      // A campaign without devices ends at once.
+      let number = parts.number(at: now.seconds, offset: 0)
+      files[number] = try SpoolFile(path: spool.keys(record.id, part: number))
+    }
     for file in files.values { try file.sync() }
-    // A campaign without devices ends at once.
-    if parts.contents.isEmpty { _ = parts.number(at: now.seconds, offset: 0) }
     return parts
   }
 

@@ -158,17 +158,20 @@ struct CampaignDriver: Sendable {
     _ record: StoredCampaign, _ plan: CampaignPlan, _ tasks: inout DiscardingTaskGroup
   ) async throws -> Step {
     if try await doubts(record) { return .again }
-    if let obstacle = schedule.obstacle(plan, record.app, live, now: clock.now) {
+    if controller.plantedMistake != .forgetsQuietHours,
+      let obstacle = schedule.obstacle(plan, record.app, live, now: clock.now)
+    {
       live.pause()
       try await controller.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
       return .again
     }
-    let record = try await withLastKey(record, plan)
+    guard let record = try await withLastKey(record, plan) else { return .again }
     let all: [StoredCampaignPart]
     // Before the parts are read: whatever ends meanwhile is not begun again.
-    let busy = live.busyParts
+    var busy = live.busyParts
     do {
       all = try await divided(record, plan)
+      if controller.plantedMistake == .readsPartsFirst { busy = live.busyParts }
     } catch  where error is AudienceError || error is CarillonError {
       let why = CarillonError(describing: error).message
       try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
@@ -196,10 +199,13 @@ struct CampaignDriver: Sendable {
   }
 
   /// Fixes which devices belong to the audience.
-  private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign {
+  ///
+  /// - Returns: nil if it is in another state by now, so that nothing is fixed.
+  private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign? {
     guard plan.source == .devices, record.lastKey == nil else { return record }
     let key = try await store.lastDeviceKey(app: record.app)
-    return try await controller.change(live.id, { _ in .audienceFixed }) { $0.lastKey = $0.lastKey ?? key }
+    let fixed = try await controller.change(live.id, { _ in .audienceFixed }) { $0.lastKey = $0.lastKey ?? key }
+    return fixed.lastKey == nil ? nil : fixed
   }
 
   /// The parts of a campaign that has begun; they are made once.
@@ -232,7 +238,7 @@ struct CampaignDriver: Sendable {
   private func settle(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> Step {
     guard record.endedAt == nil else { return .leave }
     live.cancel()
-    let record = try await withLastKey(record, plan)
+    guard let record = try await withLastKey(record, plan) else { return .again }
     let busy = live.busyParts
     var all = try await store.parts(of: record.id)
     if all.isEmpty {
@@ -271,25 +277,21 @@ struct CampaignDriver: Sendable {
 
   private func send(_ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan) async {
     defer { live.ended(part: part.number) }
+    let campaign: PushCampaign
     do {
-      if plan.isDryRun {
-        let account = try await DryRun(parts: parts).account(part, of: record, plan)
-        return try await end(part, record, account: account)
-      }
-      let app: PushApp
-      do throws(CarillonError) { app = try deployment.app(record.app) } catch {
-        return await didNotBegin(part, error)
-      }
-      // Its list is there, also if nothing was uploaded.
-      try parts.spool.make(record.id)
-      let campaign: PushCampaign
-      do throws(CarillonError) {
-        campaign = try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
-      } catch {
-        return await didNotBegin(part, error)
-      }
-      live.begun(part: part.number, campaign)
-      try await follow(part, record, plan, campaign)
+      guard let begun = try await begin(part, record, plan) else { return }
+      campaign = begun
+    } catch let error as CarillonError where plan.isDryRun {
+      return await failed(part, error)
+    } catch let error as CarillonError {
+      return await didNotBegin(part, error)
+    } catch {
+      // The store or the disk. What they cannot do now they may do later.
+      return await beginLater("\(Problem(known: error)?.detail ?? "\(error)")")
+    }
+    live.begun(part: part.number, campaign)
+    do {
+      try await follow(part, record, campaign)
     } catch let error as CarillonError {
       await failed(part, error)
     } catch {
@@ -298,11 +300,26 @@ struct CampaignDriver: Sendable {
     }
   }
 
+  /// - Returns: nil if it is a dry run, which has ended.
+  private func begin(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan
+  ) async throws -> PushCampaign? {
+    if plan.isDryRun {
+      let account = try await DryRun(parts: parts).account(part, of: record, plan)
+      try await end(part, record, account: account)
+      return nil
+    }
+    let app = try deployment.app(record.app)
+    // Its list is there, also if nothing was uploaded.
+    try parts.spool.make(record.id)
+    return try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
+  }
+
   private func follow(
-    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan, _ campaign: PushCampaign
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign
   ) async throws {
     // What was decided while it began.
-    switch try await store.campaignHead(record.id)?.status {
+    switch try await clock.retrying({ () throws(StoreError) in try await store.campaignHead(record.id) })?.status {
     case .running?: break
     case .paused?, .held?: campaign.pause()
     default: campaign.cancel()
@@ -341,13 +358,15 @@ struct CampaignDriver: Sendable {
       error.code, isEnding: deployment.hasEnded, isAppTroubled: schedule.hasTroubledApp(live.app))
     switch setback {
     case .leaves: live.leave()
-    case .begins:
-      logger.notice(
-        "a campaign's part could not begin yet",
-        metadata: ["campaign": "\(live.id.text)", "why": "\(error.message)"])
-      try? await clock.sleep(for: Self.pauseAfterTrouble)
+    case .begins: await beginLater(error.message)
     case .fails: await failed(part, error)
     }
+  }
+
+  private func beginLater(_ why: String) async {
+    logger.notice(
+      "a campaign's part could not begin yet", metadata: ["campaign": "\(live.id.text)", "why": "\(why)"])
+    try? await clock.sleep(for: Self.pauseAfterTrouble)
   }
 
   private func failed(_ part: StoredCampaignPart, _ error: CarillonError) async {

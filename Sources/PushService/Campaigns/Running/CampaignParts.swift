@@ -11,6 +11,7 @@ struct CampaignParts: Sendable {
   let store: any Store
   let clock: any ServiceClock
   let live: LiveCampaign
+  let plantedMistake: CampaignController.PlantedMistake?
 
   func served(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> ServedCampaign {
     let audience =
@@ -49,20 +50,24 @@ struct CampaignParts: Sendable {
     _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
   ) -> ServedCampaign.Audience {
     let (pages, payloads) = (pages(part, of: record, plan), VariantPayloads(plan))
-    return .source { line in
-      let audience = DeviceAudience(after: Int64(clamping: line), payloads: payloads, pages: pages)
+    let skipCount: Int64 = plantedMistake == .skipsOnResume ? 3 : 0
+    return .source { [clock] line in
+      let key = Int64(clamping: line) + (line > 0 ? skipCount : 0)
+      let audience = DeviceAudience(after: key, payloads: payloads, clock: clock, pages: pages)
       return (audience, feed: { await audience.feed() })
     }
   }
 
   /// The devices of the part, a page at a time.
   func pages(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> DeviceAudience.Pages {
-    let (store, app, last) = (store, record.app, record.lastKey ?? 0)
+    let (store, clock, app, last) = (store, clock, record.app, record.lastKey ?? 0)
     guard part.content.isEmpty else {
       let keys = keys(part.number, of: record)
       return { key, limit in
         let found = try keys.next(after: key, limit: limit)
-        var devices = try await store.audienceDevices(app: app, keys: found)
+        var devices = try await clock.retrying { () throws(StoreError) in
+          try await store.audienceDevices(app: app, keys: found)
+        }
         if devices.contains(where: { !$0.otherKeys.isEmpty }) {
           let earlier = try await earlierParts(than: part, of: record)
           try devices.removeAll { try isElsewhere($0, keys, earlier) }
@@ -71,8 +76,10 @@ struct CampaignParts: Sendable {
       }
     }
     return { key, limit in
-      let page = try await store.audiencePage(
-        app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
+      let page = try await clock.retrying { () throws(StoreError) in
+        try await store.audiencePage(
+          app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
+      }
       return (page, page.count < limit ? nil : page.last?.key)
     }
   }
@@ -108,7 +115,11 @@ struct CampaignParts: Sendable {
         recorder.opened(list, of: name)
         return list.listener
       },
-      begun: { [store, clock] in try await store.begin(part: number, of: id, at: clock.now) },
+      begun: { [store, clock] in
+        try await clock.retrying { () throws(StoreError) in
+          try await store.begin(part: number, of: id, at: clock.now)
+        }
+      },
       gone: { [outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
       ended: { [recorder, clock] account in
         recorder.ended(

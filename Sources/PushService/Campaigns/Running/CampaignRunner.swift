@@ -32,9 +32,6 @@ package final class CampaignRunner: Service {
     self.logger = logger
   }
 
-  /// A campaign that is started now begins now.
-  package func isDue(_ plan: CampaignPlan) -> Bool { plan.dueAt <= controller.clock.now }
-
   /// How many campaigns of an app may be there that have not ended.
   package func openLimit(_ app: String) -> Int { schedule.app(app).openCampaignLimit }
 
@@ -83,7 +80,7 @@ package final class CampaignRunner: Service {
   private func drive(_ live: LiveCampaign) async {
     let parts = CampaignParts(
       spool: spool, recorder: recorder, outcomes: outcomes, store: controller.store, clock: controller.clock,
-      live: live)
+      live: live, plantedMistake: controller.plantedMistake)
     await CampaignDriver(
       controller: controller, deployment: deployment, parts: parts, schedule: schedule, live: live, logger: logger
     ).run()

@@ -52,7 +52,15 @@ package struct QuietHours: Hashable, Sendable, CustomStringConvertible {
     let local = zone.local(at: instant)
     let midnight = local - ((local % 86_400) + 86_400) % 86_400
     let today = zone.firstInstant(showing: midnight + from)
-    let next = today > instant ? today : zone.firstInstant(showing: midnight + 86_400 + from)
+    let next: Int64
+    if today > instant {
+      next = today
+    } else if local < midnight + from {
+      // Clocks were set back, and show the beginning once more.
+      next = instant + midnight + from - local
+    } else {
+      next = zone.firstInstant(showing: midnight + 86_400 + from)
+    }
     // Clocks that are set can show a quiet time other than its first second.
     return zone.changes(after: instant, through: next).first { contains(local: zone.local(at: $0)) } ?? next
   }

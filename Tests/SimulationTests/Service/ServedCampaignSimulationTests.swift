@@ -1,5 +1,7 @@
 internal import Testing
 
+@testable internal import PushService
+
 /// The audience and the rate of a service's campaigns, where they meet the engine.
 @Suite struct ServedCampaignSimulationTests {
   @Test("each stored device gets a campaign once: in parts, at a rate, around quiet hours, through crashes")
@@ -11,9 +13,9 @@ internal import Testing
     }
   }
 
-  @Test("planted mistakes are found", arguments: ServedCampaignSimulation.PlantedMistake.allCases)
-  func plantedMistakes(mistake: ServedCampaignSimulation.PlantedMistake) {
-    let found = (1...200).contains { !ServedCampaignSimulation(seed: $0, plantedMistake: mistake).run().isEmpty }
+  @Test("planted mistakes are found", arguments: CampaignController.PlantedMistake.allCases)
+  func plantedMistakes(mistake: CampaignController.PlantedMistake) {
+    let found = (1...2_000).contains { !ServedCampaignSimulation(seed: $0, plantedMistake: mistake).run().isEmpty }
     #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 }
