@@ -56,12 +56,18 @@ package struct EndedConnection: Hashable, Sendable {
   /// not know how far it came. Nil: none for this reason.
   package var recentFrom: UInt64?
   package var at: StoreInstant
+  /// The last sign of life of its process, which was killed before the connection ended. Nil: the
+  /// process has seen the end.
+  package var lastSign: StoreInstant?
 
-  package init(connection: UInt64, from: UInt64?, recentFrom: UInt64?, at: StoreInstant) {
+  package init(
+    connection: UInt64, from: UInt64?, recentFrom: UInt64?, at: StoreInstant, lastSign: StoreInstant? = nil
+  ) {
     self.connection = connection
     self.from = from
     self.recentFrom = recentFrom
     self.at = at
+    self.lastSign = lastSign
   }
 }
 

@@ -8,7 +8,7 @@ extension SQLiteStore {
       let rows = try Row.fetchAll(
         database,
         sql: """
-          SELECT f.*, e.at AS connectionEnd, e.fromFrame, e.recentFrom, r.endedAt FROM bridgeFrames f
+          SELECT f.*, e.at AS connectionEnd, e.fromFrame, e.recentFrom, e.lastSign, r.endedAt FROM bridgeFrames f
           LEFT JOIN bridgeEnds e ON e.connection = f.connection \(Self.runOfFrames)
           WHERE NOT \(Self.isOver) ORDER BY f.app, f.client, f.position
           """, arguments: ["instant": instant.milliseconds])
@@ -18,7 +18,8 @@ extension SQLiteStore {
           found.end = EndedConnection(
             connection: found.frames.connection, from: (row["fromFrame"] as Int64?).map { UInt64(clamping: $0) },
             recentFrom: (row["recentFrom"] as Int64?).map { UInt64(clamping: $0) },
-            at: StoreInstant(milliseconds: at))
+            at: StoreInstant(milliseconds: at),
+            lastSign: (row["lastSign"] as Int64?).map(StoreInstant.init(milliseconds:)))
         }
         found.answeredBy = (row["endedAt"] as Int64?).map(StoreInstant.init(milliseconds:))
         try found.addOutcomes(database)
@@ -137,12 +138,12 @@ struct BridgeWriter {
       if oldest > 0 { try trim.execute(arguments: [entry.app, entry.client, oldest]) }
     }
     let end = try database.cachedStatement(
-      sql: "INSERT OR REPLACE INTO bridgeEnds (connection, fromFrame, recentFrom, at) VALUES (?, ?, ?, ?)")
+      sql: "INSERT OR REPLACE INTO bridgeEnds (connection, fromFrame, recentFrom, at, lastSign) VALUES (?, ?, ?, ?, ?)")
     for entry in changes.ended {
       try end.execute(
         arguments: [
           entry.connection.stored, entry.from.map { Int64(clamping: $0) },
-          entry.recentFrom.map { Int64(clamping: $0) }, entry.at.milliseconds,
+          entry.recentFrom.map { Int64(clamping: $0) }, entry.at.milliseconds, entry.lastSign?.milliseconds,
         ])
     }
     for (app, found) in changes.alreadyDelivered {

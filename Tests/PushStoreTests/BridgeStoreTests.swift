@@ -100,6 +100,21 @@ struct BridgeStoreTests {
     #expect(try await store.lastSignOfBridge() == StoreInstant(milliseconds: 9000))
   }
 
+  @Test("of a connection whose process was killed, the process's last sign of life is kept")
+  func killed() async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
+    var changes = firstFrames
+    changes.bridge.ended = [
+      EndedConnection(
+        connection: 1, from: nil, recentFrom: nil, at: StoreInstant(milliseconds: 7000),
+        lastSign: StoreInstant(milliseconds: 6000))
+    ]
+    try store.write(changes)
+    let found = try await store.forwardedFrames(since: StoreInstant(milliseconds: 0))
+    #expect(found.map(\.end?.lastSign) == [StoreInstant(milliseconds: 6000)])
+  }
+
   @Test("as many frames of a client are kept as it may have")
   func bounded() async throws {
     let place = try Workplace()

@@ -223,11 +223,11 @@ final class IntakeSimulation: CustomStringConvertible {
 extension EngineJournal {
   /// Outcomes are written when the recorder has made them durable, which takes a while.
   func writeSettlements(
-    _ recorder: any IntakeRecorder, after delay: Duration?, on loop: SimulatedLoop
+    _ recorder: any IntakeRecorder, after delay: Duration?, on loop: SimulatedLoop, writesIntakeFirst: Bool = true
   ) {
     beforeCommits(
       withOutcomes: { () throws(UnsyncedList) in try recorder.makeDurable() },
-      withoutOutcomes: { () throws(UnsyncedList) in try recorder.makeIntakeDurable() })
+      withoutOutcomes: { () throws(UnsyncedList) in if writesIntakeFirst { try recorder.makeIntakeDurable() } })
     writeSettlements(
       after: { () throws(UnsyncedList) in try recorder.makeDurable() },
       ask: { [weak self] in

@@ -9,6 +9,7 @@ internal import Synchronization
 /// One process of an app with a journal, on a simulated loop.
 final class SimulatedProcess: Sendable {
   let loop: SimulatedLoop
+  let seed: UInt64
   let journal: EngineJournal
   let app: App
   let dialer: SimulatedDialer
@@ -24,6 +25,7 @@ final class SimulatedProcess: Sendable {
     prepare: (EngineJournal, SimulatedLoop) -> Void = { _, _ in }
   ) throws {
     self.disk = disk
+    self.seed = seed
     let loop = SimulatedLoop(seed: seed)
     let driver = JournalDriver(loop: loop)
     (self.loop, self.driver) = (loop, driver)

@@ -26,6 +26,8 @@ package final class RunningEngine: Sendable {
   let loops: [any Loop]
   /// In milliseconds since 1970.
   let wallClockMilliseconds: @Sendable () -> Int64
+  /// Of identifiers.
+  let random: @Sendable () -> UInt64
   private let shutDownLoops: @Sendable () async -> Void
   private let budget = RingBudget()
   private let appCount = Atomic<Int>(0)
@@ -48,11 +50,13 @@ package final class RunningEngine: Sendable {
   ///   - wallClockMilliseconds: since 1970.
   init(
     loops: [any Loop], journal: EngineJournal?, wallClockMilliseconds: @escaping @Sendable () -> Int64,
+    random: @escaping @Sendable () -> UInt64 = { .random(in: 0 ... .max) },
     shutDownLoops: @escaping @Sendable () async -> Void
   ) {
     self.loops = loops
     self.journal = journal
     self.wallClockMilliseconds = wallClockMilliseconds
+    self.random = random
     self.shutDownLoops = shutDownLoops
   }
 

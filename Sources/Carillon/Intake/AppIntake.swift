@@ -147,7 +147,7 @@ final class AppIntake: Sendable {
 
 extension RunningEngine {
   fileprivate func newRunID() -> IntakeRunID {
-    IntakeRunID(milliseconds: UInt64(clamping: wallClockMilliseconds()), random: .random(in: 0 ... .max))
+    IntakeRunID(milliseconds: UInt64(clamping: wallClockMilliseconds()), random: random())
   }
 
   /// When a run of an earlier process began, by the clock of this one.

@@ -1,5 +1,6 @@
 package import Carillon
 package import Logging
+internal import PushEngine
 package import PushStore
 internal import PushTransport
 package import PushWire
@@ -65,13 +66,19 @@ package final class BridgeApps: Sendable {
     let lines = deployment.unfinishedIntakeLines
     // Until then at least, the last process lived.
     let lastSign = try await store.lastSignOfBridge() ?? clock.now
-    let reach = lastSign.milliseconds - BridgeRecovery.reach.components.seconds * 1000
+    var killed: Set<UInt64> = []
     var recovery = BridgeRecovery()
     for found in try await store.forwardedFrames(since: oldestStored) {
       let frames = found.frames
       app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
       guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
-      let end = found.end.map { BridgeRecovery.End(from: $0.from, recentFrom: $0.recentFrom) }
+      if found.end == nil { killed.insert(frames.connection) }
+      // One before the last may have had the connection.
+      let sign = found.end?.lastSign ?? lastSign
+      let reach = sign.milliseconds - BridgeRecovery.reach.components.seconds * 1000
+      let end = found.end.flatMap { end in
+        end.lastSign == nil ? BridgeRecovery.End(from: end.from, recentFrom: end.recentFrom) : nil
+      }
       for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
         let line = frames.firstLine + UInt32(offset)
         let frame = BridgeRecovery.Frame(
@@ -83,6 +90,7 @@ package final class BridgeApps: Sendable {
           isInJournal: UInt64(line) <= lines[run] ?? 0)
       }
     }
+    try await noteKilled(killed, lastSign)
     let now = clock.uptime
     for (line, frame, isByResponse) in recovery.frames {
       let app = app(frame.app)
@@ -90,6 +98,25 @@ package final class BridgeApps: Sendable {
         runs.withLock { $0[run] = app }
       }
       app.restore(frame, as: line, isByResponse: isByResponse, now: now)
+    }
+  }
+
+  /// Before this process leaves signs of life of its own.
+  private func noteKilled(_ connections: Set<UInt64>, _ lastSign: StoreInstant) async throws(StoreError) {
+    guard !connections.isEmpty else { return }
+    let now = clock.now
+    outcomes.change { changes in
+      for connection in connections.sorted() {
+        changes.ended.append(
+          EndedConnection(connection: connection, from: nil, recentFrom: nil, at: now, lastSign: lastSign))
+      }
+    }
+    try await writeChanges()
+  }
+
+  private func writeChanges() async throws(StoreError) {
+    do { try await outcomes.makeDurableElsewhere() } catch {
+      throw StoreError(.unwritable, path: error.path, "\(error)")
     }
   }
 
@@ -130,7 +157,12 @@ package final class BridgeApps: Sendable {
     }
     guard isDue else { return }
     for app in all { for wake in app.sweep(now: now) { wake() } }
-    do throws(StoreError) { try await store.forgetForwarded(before: oldestStored, now: clock.now) } catch {
+    do {
+      // Before this sign of life: how connections ended may wait for the journal, which may have
+      // nothing to write.
+      try await writeChanges()
+      try await store.forgetForwarded(before: oldestStored, now: clock.now)
+    } catch {
       logger.warning("old frames of the bridge stay in the store", metadata: ["why": "\(error)"])
     }
   }

@@ -43,12 +43,12 @@ package struct BridgeArrivals: BridgeIntake {
   }
 
   /// Called before the bytes of a read.
-  mutating func begin(now: Instant) {
+  mutating func begin(now: Instant, forgets: Bool) {
     readAt = now
     trail.arrive(now: now)
     // Asked once for all frames of a read. What a client sends again it sends after its other
     // connection has ended, and was remembered then.
-    isRemembered = client.app.remembers(client.fingerprint)
+    isRemembered = !forgets && client.app.remembers(client.fingerprint)
   }
 
   mutating func take(_ frame: BridgeFrame, number: UInt64) -> FrameAnswer? {

@@ -7,11 +7,20 @@ package import PushWire
 /// The bridge's side of one client's connection, without its socket: bytes, messages of its app and
 /// times in; what the shell must do out.
 package struct BridgeConnection: ~Copyable {
+  /// For tests of the simulation.
+  package enum PlantedMistake: Hashable, Sendable {
+    /// What was forwarded is not recognised.
+    case forgets
+    /// What came long before a break is remembered, and what was recognised is again.
+    case remembersAllAfterBreaks
+  }
+
   package struct Settings: Hashable, Sendable {
     package var session = BridgeSession.Settings()
     package var memory = ForwardedMemory.Limits()
     /// Connections of one app at a time.
     package var limitPerApp = 1024
+    package var plantedMistake: PlantedMistake?
 
     package init() {}
   }
@@ -35,7 +44,7 @@ package struct BridgeConnection: ~Copyable {
   private var session: BridgeSession
   private var app: BridgeApp?
   /// Nil: there is no client yet, or it was sent away.
-  private var arrivals: BridgeArrivals?
+  private(set) var arrivals: BridgeArrivals?
   private var hasConcluded = false
   private var peerHasClosed = false
   private var isReading = true
@@ -87,7 +96,7 @@ package struct BridgeConnection: ~Copyable {
 
   package mutating func received(_ bytes: ByteBuffer, now: Instant) -> Output {
     guard var arrivals = self.arrivals.take() else { return output([], now: now) }
-    arrivals.begin(now: now)
+    arrivals.begin(now: now, forgets: settings.plantedMistake == .forgets)
     let actions = session.received(bytes, now: now, intake: &arrivals)
     let refused = arrivals.handOver()
     self.arrivals = arrivals
@@ -203,7 +212,9 @@ package struct BridgeConnection: ~Copyable {
   private mutating func conclude(_ end: BridgeEnd, now: Instant) {
     hasConcluded = true
     endProducerWait()
-    guard let client = arrivals?.client, let remainder = arrivals?.trail.remainder(end, now: now) else { return }
+    var mark = end
+    if settings.plantedMistake == .remembersAllAfterBreaks, end == .broken { mark = .failed(from: 0) }
+    guard let client = arrivals?.client, let remainder = arrivals?.trail.remainder(mark, now: now) else { return }
     let underway = Set(client.app.ended(client.link, end, remainder, now: now))
     guard !underway.isEmpty else { return }
     // Their answers have been put into the link.

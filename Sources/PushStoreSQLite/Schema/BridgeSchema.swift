@@ -28,4 +28,8 @@ enum BridgeSchema {
     ALTER TABLE bridgeApps ADD COLUMN alreadyDeliveredAt INTEGER;
     CREATE TABLE bridgeLife (number INTEGER PRIMARY KEY CHECK (number = 1), at INTEGER NOT NULL) STRICT;
     """
+
+  /// Until when the process of a connection lived that was killed. Later processes leave later
+  /// signs of life.
+  static let kills = "ALTER TABLE bridgeEnds ADD COLUMN lastSign INTEGER"
 }

@@ -46,7 +46,7 @@ package struct BridgeRecovery: Sendable {
   }
 
   /// What is known of a connection that was open when its process was killed.
-  private struct Killed {
+  fileprivate struct Killed {
     /// The first frame that came shortly before.
     var recentFrom: UInt64?
     /// The frame behind the first that is not known to have been accepted. The client may have been
@@ -58,13 +58,20 @@ package struct BridgeRecovery: Sendable {
   /// remembered.
   package static var reach: Duration { ResendReach.duration }
 
-  private var latest: [ForwardedLine: (frame: Frame, isByResponse: Bool)] = [:]
-  private var order: [ForwardedLine] = []
+  private struct Reading {
+    var frame: Frame
+    var line: ForwardedLine
+    var end: End?
+    var isInJournal: Bool
+  }
+
+  private var readings: [Reading] = []
   private var killed: [UInt64: Killed] = [:]
 
   package init() {}
 
   /// A frame that was forwarded as a line, or recognised as one. The last record of a line decides.
+  /// Those of one connection may come in any order.
   ///
   /// - Parameters:
   ///   - end: of the frame's connection. Nil: its process was killed before, so for its client it
@@ -74,29 +81,34 @@ package struct BridgeRecovery: Sendable {
   package mutating func read(
     _ frame: Frame, as line: ForwardedLine, _ end: End?, isRecent: Bool, isInJournal: Bool
   ) {
-    latest[line] = nil
-    let known = end ?? killedEnd(frame, isRecent: isRecent)
-    // After a kill, what was recognised may come again as well.
-    let comesAgain = end == nil ? frame.number >= known.recentFrom ?? .max : false
-    guard comesAgain || known.comesAgain(frame), frame.answer != nil || isInJournal else { return }
-    latest[line] = (frame, end != nil && frame.number >= known.from ?? .max)
-    order.append(line)
-  }
-
-  private mutating func killedEnd(_ frame: Frame, isRecent: Bool) -> End {
+    readings.append(Reading(frame: frame, line: line, end: end, isInJournal: isInJournal))
+    guard end == nil else { return }
     var known = killed[frame.connection] ?? Killed()
-    if isRecent { known.recentFrom = known.recentFrom ?? frame.number }
-    let end = End(from: known.from, recentFrom: known.recentFrom)
-    if frame.answer != .accepted { known.from = known.from ?? frame.number + 1 }
+    if isRecent { known.recentFrom = min(known.recentFrom ?? .max, frame.number) }
+    if frame.answer != .accepted { known.from = min(known.from ?? .max, frame.number + 1) }
     killed[frame.connection] = known
-    return end
   }
 
   /// The recovered frames in the order of the records, each line once.
   package var frames: [(line: ForwardedLine, frame: Frame, isByResponse: Bool)] {
-    var latest = latest
+    var latest: [ForwardedLine: (frame: Frame, isByResponse: Bool)] = [:]
+    var order: [ForwardedLine] = []
+    for reading in readings {
+      let (frame, line) = (reading.frame, reading.line)
+      latest[line] = nil
+      let known = reading.end ?? End(killed[frame.connection] ?? Killed())
+      // After a kill, what was recognised may come again as well.
+      let comesAgain = reading.end == nil && frame.number >= known.recentFrom ?? .max
+      guard comesAgain || known.comesAgain(frame), frame.answer != nil || reading.isInJournal else { continue }
+      latest[line] = (frame, reading.end != nil && frame.number >= known.from ?? .max)
+      order.append(line)
+    }
     return order.compactMap { line in latest.removeValue(forKey: line).map { (line, $0.frame, $0.isByResponse) } }
   }
+}
+
+extension BridgeRecovery.End {
+  fileprivate init(_ killed: BridgeRecovery.Killed) { self.init(from: killed.from, recentFrom: killed.recentFrom) }
 }
 
 extension BridgeLedger {

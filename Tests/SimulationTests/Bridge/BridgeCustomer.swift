@@ -27,8 +27,11 @@ final class BridgeCustomer: @unchecked Sendable {
   private var unsent: [UInt8] = []
   /// Bytes written on the connection, and when.
   private var written: [(end: Int, at: Instant)] = []
+  /// Of connections to the present process that broke: what it did not send again, with what the
+  /// process had taken.
+  private var broken: [(sent: [UInt64: ResendingClient.Item], lost: BridgeProcess.Lost)] = []
   /// The process of its connection was killed.
-  private var lostConnection: (id: UInt64, taken: BridgeModel.Taken, at: Instant)?
+  private var lostConnection: (lost: BridgeProcess.Lost, at: Instant)?
   private var roundsLeft: Int
   /// What came shortly before a break may be remembered.
   private var isInReach = false
@@ -59,11 +62,15 @@ final class BridgeCustomer: @unchecked Sendable {
   func run(_ process: BridgeProcess) {
     guard !isDone else { return }
     (quietSince, brokeAt) = (nil, .start)
-    if let (id, taken, at) = lostConnection {
-      broke(taken, lost: process.lostFrames(id), now: at)
+    if let (lost, at) = lostConnection {
+      broke(lost.taken, lost: process.lostFrames(lost), now: at)
       (isInReach, brokeAt) = (true, .start)
     }
     lostConnection = nil
+    for connection in broken {
+      client.sendAgain(process.lostFrames(connection.lost).sorted().compactMap { connection.sent[$0] })
+    }
+    broken = []
     go(process)
   }
 
@@ -83,19 +90,25 @@ final class BridgeCustomer: @unchecked Sendable {
     if process.hasEnded(connection) {
       read(process.read(connection))
     } else {
-      lostConnection = (connection, process.taken(connection), process.loop.now)
+      lostConnection = (process.lost(connection), process.loop.now)
     }
     self.connection = nil
   }
 
   // MARK: Ends of connections
 
-  private func broke(_ taken: BridgeModel.Taken, lost: Set<UInt64> = [], now: Instant) {
+  /// Returns what it does not send again, by the numbers of its frames.
+  @discardableResult
+  private func broke(
+    _ taken: BridgeModel.Taken, lost: Set<UInt64> = [], now: Instant
+  ) -> [UInt64: ResendingClient.Item] {
     let past = written.last { now.since($0.at) > behaviour.retryTime }?.end ?? 0
     brokeAt = now
-    client.broke(taken, past: past, lost: lost)
-    unsent = []
-    if let last = written.last, now.since(last.at) < Self.reach { isInReach = true }
+    defer {
+      unsent = []
+      if let last = written.last, now.since(last.at) < Self.reach { isInReach = true }
+    }
+    return client.broke(taken, past: past, lost: lost)
   }
 
   private func read(_ response: ErrorResponse?) {
@@ -105,9 +118,9 @@ final class BridgeCustomer: @unchecked Sendable {
   }
 
   private func cut(_ process: BridgeProcess, _ connection: UInt64) {
-    let taken = process.taken(connection)
+    let lost = process.lost(connection)
     process.cut(connection)
-    broke(taken, now: process.loop.now)
+    broken.append((broke(lost.taken, now: process.loop.now), lost))
     self.connection = nil
   }
 
@@ -153,7 +166,6 @@ final class BridgeCustomer: @unchecked Sendable {
       (unsent, written) = ([], [])
       return false
     }
-    process.wake(connection)
     if process.hasEnded(connection) {
       // It reads late, and may write meanwhile.
       guard random.chance(30) else { return write(process, connection) }

@@ -1,182 +1,245 @@
+internal import Logging
+internal import NIOCore
+internal import PushStore
 internal import PushTransport
 internal import PushWire
 internal import Support
 internal import Synchronization
 
+@testable internal import Carillon
 @testable internal import PushEngine
+@testable internal import PushService
 
-/// One process of the simulation: a bridge, the run for what it forwards, and the runs that earlier
-/// processes left.
+/// One process of the simulation: the real bridge, without sockets, and the real intake.
 final class BridgeProcess: @unchecked Sendable {
   // Sync: used on the simulated loop only.
+
+  /// What stands for the socket of a connection.
+  private final class Socket: @unchecked Sendable {
+    // Sync: as the process.
+    var connection: BridgeConnection
+    let link: BridgeLink
+    /// What the client has not read yet.
+    var response: ErrorResponse?
+    var isEnded = false
+    var reads = true
+    var timer: (any LoopTimer)?
+    /// Of each frame that was forwarded or recognised, by its number.
+    var lines: [UInt64: ForwardedLine] = [:]
+    var recognised: Set<UInt64> = []
+    private var seenCount: UInt64 = 0
+
+    init(_ connection: consuming BridgeConnection, _ link: BridgeLink) {
+      self.connection = connection
+      self.link = link
+    }
+
+    /// Notes the frames that have come since the last call.
+    func note(now: Instant) {
+      guard connection.frameCount > seenCount, var trail = connection.arrivals?.trail else { return }
+      for (number, frame) in trail.frames(from: seenCount, now: now) {
+        lines[number] = frame.line
+        if frame.isRecognised { recognised.insert(number) }
+      }
+      seenCount = connection.frameCount
+    }
+  }
+
+  /// What a client's connection was when its process was killed.
+  struct Lost {
+    var taken = BridgeModel.Taken()
+    var lines: [UInt64: ForwardedLine] = [:]
+  }
+
   let loop: SimulatedLoop
+  let clock: SimulatedClock
+  let store: SimulatedStore
+  private let storeDisk: StoreDisk
   private let number: UInt64
-  private let app: App
-  private let journal: EngineJournal
-  private let recorder: BridgeRecorder
-  private var model: BridgeModel
-  private let feed = FrameFeed()
-  private var runs: [UInt64: CampaignRun] = [:]
-  private var runningCount = 0
-  /// What the journal has of each earlier process.
-  private var journalLines: [UInt64: UInt64] = [:]
+  private let settings: BridgeConnection.Settings
+  private let deployment: SimulatedDeployment
+  private let apps: BridgeApps
+  private let queueByteLimit: Int
+  private var sockets: [UInt64: Socket] = [:]
   private var random: SeededGenerator
-  private let queueLimit: Int
-  private(set) var isAccepting = true
-  /// The process was killed: nothing that happens in it has an effect.
-  private var isDead = false
+  private var lastConnection: UInt64
+  /// The last line that the journal had of each run when the process began.
+  private let journalLines: [IntakeRunID: UInt64]
+  private(set) var isAccepting = false
+  private var isClosing = false
+  private var ending: Gate?
 
   init(
-    _ plan: BridgeSimulation.Plan, _ engine: SimulatedProcess, number: UInt64, recorder: BridgeRecorder
-  ) {
-    (self.number, self.recorder) = (number, recorder)
-    (app, journal, loop) = (engine.app, engine.journal, engine.loop)
-    model = BridgeModel(
-      plan.settings, process: number, memory: ForwardedMemory.Limits(), mistake: plan.modelMistake)
-    model.now = loop.now
-    queueLimit = plan.queueLimit
+    _ plan: BridgeSimulation.Plan, _ engine: SimulatedProcess, _ configuration: AppConfiguration, number: UInt64,
+    _ outcomes: OutcomeRecorder, _ store: SimulatedStore, _ storeDisk: StoreDisk, _ clock: SimulatedClock
+  ) throws {
+    (loop, self.clock, self.store, self.storeDisk, self.number) = (engine.loop, clock, store, storeDisk, number)
+    settings = plan.settings
+    queueByteLimit = plan.queueByteLimit
     random = SeededGenerator(seed: plan.seed &+ number &* 31)
-    for campaign in journal.campaigns where campaign.phase == .open {
-      journalLines[Self.process(of: campaign)] = campaign.readLine
+    lastConnection = number << 32
+    deployment = try SimulatedDeployment(engine, configuration, outcomes) { clock.milliseconds }
+    journalLines = deployment.deployment.unfinishedIntakeLines
+    apps = BridgeApps(
+      memory: plan.settings.memory, deployment: deployment.deployment, outcomes: outcomes, store: store, clock: clock,
+      logger: Self.logger)
+    outcomes.tell(apps)
+  }
+
+  private static let logger = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+
+  /// Recovers as the service does, and listens then.
+  func begin(remembers: Bool) {
+    _ = Task(executorPreference: loop) { [self] in
+      if remembers { await repeated { () throws(StoreError) in try await apps.restore() } }
+      await repeated { () throws(StoreError) in
+        try await store.endRuns(except: Set(journalLines.keys.map(StoredRunID.init)), at: clock.now)
+      }
+      _ = await deployment.deployment.resumeIntake()
+      apps.begin()
+      isAccepting = !isClosing
+      while !isClosing {
+        apps.endStopped()
+        await apps.sweep()
+        try? await clock.sleep(for: .seconds(5))
+      }
     }
-    let found = recorder.recover(journalLines: journalLines)
-    guard plan.mistake != .forgetsAtRestart else { return }
-    for (line, frame, isByResponse) in found { model.restore(frame, as: line, isByResponse: isByResponse) }
   }
 
-  /// Frames that a killed process had taken in, and lost.
-  func lostFrames(_ connection: UInt64) -> Set<UInt64> {
-    recorder.lostFrames(connection, journalLines: journalLines)
+  private func repeated(_ body: () async throws(StoreError) -> Void) async {
+    while !isClosing {
+      do throws(StoreError) { return try await body() } catch { try? await clock.sleep(for: .seconds(1)) }
+    }
   }
 
-  var hasEnded: Bool { runningCount == 0 }
-  var accounts: [UInt64: Account] { runs.mapValues(\.ledger.account) }
-  var recognisedCount: Int { model.recognisedCount }
+  private var intake: AppIntake? { deployment.runtime.intake }
+  var hasEnded: Bool { ending?.isOpen ?? false }
+  /// Notifications that were sent again, whose first sending was accepted.
+  var recognisedCount: Int { apps.counts.values.reduce(0) { $0 + $1.alreadyDelivered } }
   /// Everything that was taken in has its outcome.
-  var isQuiet: Bool { feed.queuedCount == 0 && runs.values.allSatisfy { $0.ledger.account.inFlight == 0 } }
+  var isQuiet: Bool { intake.map { $0.oldestAge == .zero && $0.queuedByteCount == 0 } ?? true }
 
-  func begin() {
-    for campaign in journal.campaigns where campaign.phase == .open {
-      let rest = FrameFeed()
-      rest.finish()
-      begin(rest, campaign.number, process: Self.process(of: campaign))
-    }
-    begin(feed, nil, process: number)
+  /// Nothing that happens in it has an effect any more.
+  func kill() {
+    (isAccepting, isClosing) = (false, true)
+    store.kill()
   }
-
-  func kill() { (isDead, isAccepting) = (true, false) }
 
   /// Asks all clients to leave.
   func close() {
-    isAccepting = false
-    model.now = loop.now
-    for connection in model.connections.keys.sorted() { model.end(connection) }
-    hasChanged()
+    (isAccepting, isClosing) = (false, true)
+    apps.tell(.end(by: nil))
   }
 
-  func finish() { feed.finish() }
-
-  // MARK: Runs
-
-  private static func process(of campaign: JournalledCampaign) -> UInt64 { UInt64(campaign.context.first ?? 0) }
-
-  private func begin(_ feed: FrameFeed, _ known: UInt64?, process: UInt64) {
-    runningCount += 1
-    _ = Task(executorPreference: loop) { [self] in
-      await send(feed, known, process)
-      runningCount -= 1
-    }
+  /// Takes nothing more in, and ends when everything has its outcome.
+  func finish() {
+    isClosing = true
+    if ending == nil { ending = intake?.finish() }
   }
 
-  private func send(_ feed: FrameFeed, _ known: UInt64?, _ process: UInt64) async {
-    let campaign = Campaign(payload: [], priority: 10, headers: ProviderHeaders(topic: Scenario.topic))
-    var number = known
-    if number == nil {
-      let beginning = EngineJournal.Beginning(app: "bridge", campaign: campaign, context: [UInt8(process)])
-      number = try? await journal.begin([beginning]).first
-    }
-    let listener = BridgeOutcomes { [weak self] line, outcome in
-      self?.answered(ForwardedLine(high: process, low: 2, line: UInt32(line)), outcome)
-    }
-    guard let number, let run = try? CampaignRun(campaign, through: app, journalled: number, listener: listener) else {
-      return
-    }
-    runs[number] = run
-    try? await run.run(feed, chunk: AudienceChunk(entryLimit: 64, payloadCapacity: 8_192))
-  }
-
-  private func answered(_ line: ForwardedLine, _ outcome: Outcome) {
-    // Cancelling leaves a notification for the next process.
-    guard !isDead, outcome != .cancelled else { return }
-    let answer = FrameAnswer(outcome)
-    recorder.add(line, answer)
-    guard let connection = model.answer(line, answer) else { return }
-    let delay = Duration.microseconds(Int.random(in: 0...3_000, using: &random))
-    _ = loop.schedule(at: loop.now + delay) { [weak self] in self?.deliver(connection) }
-  }
-
-  private func deliver(_ connection: UInt64) {
-    guard !isDead else { return }
-    model.now = loop.now
-    model.deliver(connection)
-    hasChanged()
+  /// Ends what is left of it.
+  func end() {
+    finish()
+    deployment.runtime.runs.cancelAll()
+    deployment.close()
   }
 
   // MARK: Clients
 
   func connect(_ client: String) -> UInt64 {
-    model.now = loop.now
-    defer { hasChanged() }
-    return model.connect(client)
+    lastConnection += 1
+    let id = lastConnection
+    let connection = BridgeConnection(settings, logger: Self.logger) { [queueByteLimit] in
+      $0.queuedByteCount < queueByteLimit
+    }
+    let link = BridgeLink(id: id, client: client) { [weak self] in self?.wakeLater(id) }
+    let socket = Socket(connection, link)
+    sockets[id] = socket
+    guard let push = try? deployment.deployment.app("bridge") else {
+      socket.isEnded = true
+      return id
+    }
+    perform(socket.connection.begin(apps.app("bridge"), push, link, isEnding: isClosing, now: loop.now), id, socket)
+    return id
   }
 
-  func wantsBytes(_ connection: UInt64) -> Bool { model.wantsBytes(connection) && feed.queuedCount < queueLimit }
-
-  func receive(_ bytes: [UInt8], _ connection: UInt64) {
-    model.now = loop.now
-    let known = model.forwarded.count
-    model.receive(bytes, connection)
-    // As in the service: what is written about frames comes before they can be sent.
-    hasChanged()
-    if model.forwarded.count > known { feed.add(model.forwarded[known...]) }
+  /// The link has messages: the event loop reads them soon.
+  private func wakeLater(_ id: UInt64) {
+    let delay = Duration.microseconds(Int.random(in: 0...3_000, using: &random))
+    _ = loop.schedule(at: loop.now + delay) { [weak self] in
+      guard let self, let socket = sockets[id] else { return }
+      perform(socket.connection.readMessages(now: loop.now), id, socket)
+    }
   }
 
-  /// Draws the conclusions that are due.
-  func wake(_ connection: UInt64) {
-    guard let wake = model.connections[connection]?.session.wake, wake <= loop.now else { return }
-    model.now = loop.now
-    model.woken(connection)
-    hasChanged()
+  private func perform(_ output: BridgeConnection.Output, _ id: UInt64, _ socket: Socket) {
+    socket.note(now: loop.now)
+    for action in output.actions {
+      switch action {
+      case .send(let response): socket.response = response
+      case .halfClose, .close: socket.isEnded = true
+      case .concluded: break
+      }
+    }
+    socket.reads = output.reads
+    socket.timer?.cancel()
+    socket.timer = output.wake.map { wake in
+      loop.schedule(at: max(wake, loop.now)) { [weak self, weak socket] in
+        guard let self, let socket, sockets[id] === socket else { return }
+        perform(socket.connection.woken(now: loop.now), id, socket)
+      }
+    }
   }
 
-  func hasEnded(_ connection: UInt64) -> Bool { model.connections[connection]?.isEnded ?? true }
-  func taken(_ connection: UInt64) -> BridgeModel.Taken { model.taken(connection) }
-  func pendingCount(_ connection: UInt64) -> Int { model.connections[connection]?.session.pendingCount ?? 0 }
+  func wantsBytes(_ id: UInt64) -> Bool { sockets[id]?.reads ?? false }
 
-  /// The client reads the end of a connection.
-  func read(_ connection: UInt64) -> ErrorResponse? { model.connections.removeValue(forKey: connection)?.response }
+  func receive(_ bytes: [UInt8], _ id: UInt64) {
+    guard let socket = sockets[id] else { return }
+    perform(socket.connection.received(ByteBuffer(bytes: bytes), now: loop.now), id, socket)
+  }
+
+  func hasEnded(_ id: UInt64) -> Bool { sockets[id]?.isEnded ?? true }
+  func pendingCount(_ id: UInt64) -> Int {
+    switch sockets[id] {
+    case let socket?: socket.connection.pendingCount
+    case nil: 0
+    }
+  }
+
+  func lost(_ id: UInt64) -> Lost {
+    guard let socket = sockets[id] else { return Lost() }
+    socket.note(now: loop.now)
+    var lost = Lost()
+    (lost.taken.count, lost.taken.recognised) = (socket.connection.frameCount, socket.recognised)
+    lost.lines = socket.lines
+    return lost
+  }
+
+  /// Of the frames that a killed process had taken in, those that nobody will send.
+  func lostFrames(_ lost: Lost) -> Set<UInt64> {
+    let outcomes = storeDisk.contents.outcomes
+    return Set(
+      lost.lines.filter { _, line in
+        guard let run = IntakeRunID(high: line.high, low: line.low) else { return true }
+        let id = StoredNotificationID(run: StoredRunID(run), line: line.line)
+        return outcomes[id] == nil && UInt64(line.line) > journalLines[run] ?? 0
+      }.keys)
+  }
+
+  /// The client reads the end of a connection, and closes it.
+  func read(_ id: UInt64) -> ErrorResponse? {
+    guard let socket = sockets[id] else { return nil }
+    let response = socket.response
+    remove(id, socket)
+    return response
+  }
 
   /// The network ends a connection.
-  func cut(_ connection: UInt64) {
-    model.now = loop.now
-    model.cut(connection)
-    hasChanged()
+  func cut(_ id: UInt64) { if let socket = sockets[id] { remove(id, socket) } }
+
+  private func remove(_ id: UInt64, _ socket: Socket) {
+    socket.timer?.cancel()
+    socket.connection.closed(now: loop.now)
+    sockets[id] = nil
   }
-
-  private func hasChanged() { recorder.add(model.takeRecords()) }
-}
-
-/// Hears of every outcome, line by line.
-private final class BridgeOutcomes: OutcomeListener {
-  private let hear: @Sendable (UInt64, Outcome) -> Void
-
-  init(_ hear: @escaping @Sendable (UInt64, Outcome) -> Void) { self.hear = hear }
-
-  var wantsAccepted: Bool { true }
-
-  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
-    for line in lines { hear(line, .accepted(confirmation)) }
-  }
-
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) { hear(line, outcome) }
 }

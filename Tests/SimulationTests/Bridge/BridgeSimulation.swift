@@ -5,7 +5,9 @@ internal import PushWire
 internal import Support
 internal import Synchronization
 
+@testable internal import Carillon
 @testable internal import PushEngine
+@testable internal import PushService
 
 /// One random history of an app with a bridge and old providers. The seed determines all of it.
 final class BridgeSimulation: CustomStringConvertible {
@@ -31,13 +33,15 @@ final class BridgeSimulation: CustomStringConvertible {
     var customers: [BridgeCustomer.Behaviour]
     var itemCount: Int
     var badPerMille: Int
-    var settings = BridgeSession.Settings()
-    var queueLimit: Int
+    var settings = BridgeConnection.Settings()
+    /// Of what waits for the app's connections.
+    var queueByteLimit: Int
     var ends: [(end: End, after: Int)]
     var outage: NetworkFaults.Outage?
     var provider = ProviderFaults()
     var gateway = Faults()
     var sync: JournalSync
+    var store = SimulatedStore.Faults()
     var mistake: Mistake?
 
     init(seed: UInt64, mistake: Mistake? = nil) {
@@ -54,9 +58,9 @@ final class BridgeSimulation: CustomStringConvertible {
       }
       itemCount = [1, 20, 200, 1_000].randomElement(using: &random) ?? 20
       badPerMille = [0, 2, 30, 200].randomElement(using: &random) ?? 0
-      settings.window.frameCount = [3, 100, 16_384].randomElement(using: &random) ?? 100
-      settings.window.conclusionTime = .seconds(Int.random(in: 1...30, using: &random))
-      queueLimit = [10, 300, 10_000].randomElement(using: &random) ?? 300
+      settings.session.window.frameCount = [3, 100, 16_384].randomElement(using: &random) ?? 100
+      settings.session.window.conclusionTime = .seconds(Int.random(in: 1...30, using: &random))
+      queueByteLimit = [1_000, 30_000, 1_000_000].randomElement(using: &random) ?? 30_000
       ends = (0..<[0, 0, 1, 2, 3][Int.random(in: 0..<5, using: &random)]).map { _ in
         let limit = [300, 3_000, 30_000].randomElement(using: &random) ?? 300
         return (End.allCases.randomElement(using: &random) ?? .kill, Int.random(in: 0..<limit, using: &random))
@@ -69,16 +73,15 @@ final class BridgeSimulation: CustomStringConvertible {
           duration: .milliseconds(Int.random(in: 100...60_000, using: &random)))
       }
       addFaults(&random)
+      store.latency = [0...0, 0...50].randomElement(using: &random) ?? 0...0
+      store.failuresPerMille = [0, 50].randomElement(using: &random) ?? 0
+      switch mistake {
+      case .forgetsAlways: settings.plantedMistake = .forgets
+      case .remembersAllAfterBreaks: settings.plantedMistake = .remembersAllAfterBreaks
+      case .forgetsAtRestart, .writesLate, nil: break
+      }
       // After a restart, the age of what was answered begins anew: repeats wait for too long then.
       if !ends.isEmpty { for place in customers.indices { customers[place].roundCount = 1 } }
-    }
-
-    var modelMistake: BridgeModel.Mistake? {
-      switch mistake {
-      case .forgetsAlways: .forgets
-      case .remembersAllAfterBreaks: .remembersAllAfterBreaks
-      case .forgetsAtRestart, .writesLate, nil: nil
-      }
     }
 
     private mutating func addFaults(_ random: inout SeededGenerator) {
@@ -97,7 +100,9 @@ final class BridgeSimulation: CustomStringConvertible {
 
   let plan: Plan
   private let disk = SimulatedDisk()
-  private let recorder = BridgeRecorder()
+  private let storeDisk = StoreDisk()
+  /// The time of day at which a process begins.
+  private var beginsAt: Int64 = 1_700_000_000_000
   private let frames = RecordedFrames()
   private let provider: SimulatedProvider?
   private let service: any SimulatedEndpoint
@@ -105,8 +110,6 @@ final class BridgeSimulation: CustomStringConvertible {
   private let items: [[ResendingClient.Item]]
   private let bad: Set<TokenBytes>
   private let customers: [BridgeCustomer]
-  /// The last known account of each campaign.
-  private var accounts: [UInt64: Account] = [:]
   /// What came again and was recognised.
   private(set) var recognisedCount = 0
   var reportedCount: Int { customers.reduce(0) { $0 + $1.reportedCount } }
@@ -163,17 +166,20 @@ final class BridgeSimulation: CustomStringConvertible {
     let all = customers.flatMap(\.sentItems).map(\.token)
     let arrivals = provider?.accepted ?? frames.accepted(topic: Scenario.topic)
     let wanted = Dictionary(all.filter { !bad.contains($0) }.map { ($0, 1) }, uniquingKeysWith: +)
-    let sum = accounts.values.reduce(Account(), +)
-    if sum.inFlight != 0 { problems.append("\(sum.inFlight) are still in flight") }
+    let contents = storeDisk.contents
+    problems += contents.problems
     let missing = wanted.filter { arrivals[$0.key, default: 0] < $0.value }
     if !missing.isEmpty { problems.append("\(missing.count) have not arrived") }
     let copies = arrivals.reduce(0) { $0 + $1.value - wanted[$1.key, default: 0] }
-    if copies > sum.possibleCopies { problems.append("\(copies) copies, counted \(sum.possibleCopies)") }
+    let possibleCopies = contents.copies.values.reduce(0, +)
+    if copies > possibleCopies { problems.append("\(copies) copies, counted \(possibleCopies)") }
     let goodCount = wanted.values.reduce(0, +)
-    if sum.accepted != goodCount { problems.append("\(sum.accepted) accepted by the account of \(goodCount)") }
-    if sum.rejectedTotal != all.count - goodCount {
-      problems.append("\(sum.rejectedTotal) refused by the account of \(all.count - goodCount)")
+    for (state, count) in [("accepted", goodCount), ("rejected", all.count - goodCount)] {
+      let known = contents.outcomes.values.count { $0.state == state }
+      if known != count { problems.append("\(known) of \(count) are \(state) in the store") }
     }
+    let others = contents.outcomes.count { $0.value.state != "accepted" && $0.value.state != "rejected" }
+    if others > 0 { problems.append("\(others) have another outcome") }
     for customer in customers {
       let refused = customer.sentItems.map(\.token).filter(bad.contains)
       problems += customer.problems(Dictionary(refused.map { ($0, 1) }, uniquingKeysWith: +))
@@ -200,6 +206,12 @@ final class BridgeSimulation: CustomStringConvertible {
 
   // MARK: One process
 
+  private var configuration: AppConfiguration {
+    AppConfiguration(
+      id: "bridge", topic: Scenario.topic, transport: plan.isHTTP2 ? .http2() : .binary(),
+      credential: .certificate(file: "news.pem"))
+  }
+
   private func live(_ life: Int, _ end: Plan.End, stepLimit: Int) -> String? {
     let isLast = stepLimit == .max
     let seed = plan.seed &+ UInt64(life) &* 7_919
@@ -208,37 +220,42 @@ final class BridgeSimulation: CustomStringConvertible {
     var network = NetworkFaults()
     network.outage = plan.outage
     let engine: SimulatedProcess
+    let process: BridgeProcess
     do {
+      var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
       engine = try SimulatedProcess(rules, disk, service, seed: seed, network: network, options: options) {
-        journal, _ in
-        guard plan.mistake != .writesLate else { return }
-        journal.beforeCommits { [recorder] () throws(UnsyncedList) in recorder.makeDurable() }
+        journal, loop in
+        let clock = SimulatedClock(loop: loop, beganAt: beginsAt)
+        let store = SimulatedStore(storeDisk, loop, plan.store, seed: seed &+ 5)
+        let outcomes = OutcomeRecorder(store: store, clock: clock)
+        journal.writeSettlements(
+          outcomes, after: .milliseconds(10), on: loop, writesIntakeFirst: plan.mistake != .writesLate)
+        opened = (outcomes, store, clock)
       }
+      guard let (outcomes, store, clock) = opened else { return "the journal was not prepared" }
+      process = try BridgeProcess(
+        plan, engine, configuration, number: UInt64(life + 1), outcomes, store, storeDisk, clock)
     } catch {
       return "the journal cannot be opened: \(error)"
     }
     if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
-    let process = BridgeProcess(plan, engine, number: UInt64(life + 1), recorder: recorder)
-    process.begin()
+    process.begin(remembers: plan.mistake != .forgetsAtRestart)
     for customer in customers { customer.run(process) }
     let ending = engine.loop.run(limit: .seconds(50_000), stepLimit: isLast ? 5_000_000 : stepLimit) {
       customers.allSatisfy(\.isDone)
     }
     defer { recognisedCount += process.recognisedCount }
+    beginsAt = process.clock.milliseconds + Int64.random(in: 0...2_000, using: &random)
     if end == .restart || ending == .done {
-      guard ending == .done || !isLast else {
-        return "the clients did not end: \(ending), \(engine.app.hold), \(process.accounts)"
-      }
+      guard ending == .done || !isLast else { return "the clients did not end: \(ending), \(engine.app.hold)" }
       if let problem = finish(process, engine.loop) { return problem }
     } else {
       process.kill()
-      recorder.loseWaiting()
       for customer in customers { customer.lost(process) }
       engine.kill { if end == .powerLoss { $0.loseUnsynced(using: &random) } else { $0.restart() } }
     }
-    let problem = engine.close { process.hasEnded }
-    for (number, account) in process.accounts { accounts[number] = account }
-    return problem
+    process.end()
+    return engine.close { process.hasEnded }
   }
 
   /// Ends a process in good order.
@@ -248,6 +265,6 @@ final class BridgeSimulation: CustomStringConvertible {
     for customer in customers { customer.lost(process) }
     process.finish()
     let ending = loop.run(limit: .seconds(8_000), stepLimit: 5_000_000) { process.hasEnded }
-    return ending == .done ? nil : "its campaigns did not end: \(ending), \(process.accounts)"
+    return ending == .done ? nil : "its notifications did not get their outcomes: \(ending)"
   }
 }

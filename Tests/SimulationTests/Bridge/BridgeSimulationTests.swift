@@ -2,6 +2,8 @@ internal import PushTransport
 internal import PushWire
 internal import Testing
 
+@testable internal import PushService
+
 /// Old providers through the bridge and the whole engine, each run under its own seed. See
 /// ``Seeds``.
 @Suite struct BridgeSimulationTests {
@@ -35,7 +37,7 @@ internal import Testing
   func plantedConclusionsAreFound(mistake: BridgeWindow.PlantedMistake) {
     let found = (1...200 as ClosedRange<UInt64>).contains { seed in
       var plan = BridgeSimulation.Plan(seed: seed)
-      plan.settings.window.plantedMistake = mistake
+      plan.settings.session.window.plantedMistake = mistake
       return !BridgeSimulation(plan).run().isEmpty
     }
     #expect(found, "\(mistake) went unnoticed by the simulation")

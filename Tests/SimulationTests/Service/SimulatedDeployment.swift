@@ -21,9 +21,11 @@ final class SimulatedDeployment: Sendable {
     wallClock: (@Sendable () -> Int64)? = nil
   ) throws {
     let loop = process.loop
+    let random = Mutex(SeededGenerator(seed: process.seed &+ 11))
     engine = RunningEngine(
       loops: [loop], journal: process.journal,
-      wallClockMilliseconds: wallClock ?? { Int64(loop.unixSeconds) * 1000 }, shutDownLoops: {})
+      wallClockMilliseconds: wallClock ?? { Int64(loop.unixSeconds) * 1000 },
+      random: { random.withLock { $0.next() } }, shutDownLoops: {})
     let entry = AppEntry(configuration, try Self.credential.get())
     runtime = AppRuntime(
       entry, process.app, dialer: DialerSwitch(process.dialer), engine: engine, recorder: recorder)

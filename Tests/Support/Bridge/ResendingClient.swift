@@ -109,16 +109,26 @@ package struct ResendingClient: Sendable {
   ///   - state: what the peer has taken in, and what of that it had known.
   ///   - past: so many bytes of the connection were written long ago.
   ///   - lost: other frames that the peer has lost.
-  package mutating func broke(_ state: BridgeModel.Taken, past: Int, lost: Set<UInt64> = []) {
+  /// - Returns: what is not sent again, by the numbers of its frames.
+  @discardableResult
+  package mutating func broke(
+    _ state: BridgeModel.Taken, past: Int, lost: Set<UInt64> = []
+  ) -> [UInt64: Item] {
     let again = sent.indices.filter { index in
       let number = UInt64(index)
       return number >= state.count || lost.contains(number)
         || sent[index].end > past && !state.recognised.contains(number)
     }
     let isAgain = Set(again)
-    unheard += sent.indices.filter { !isAgain.contains($0) }.map { sent[$0].item }
+    let left = sent.indices.filter { !isAgain.contains($0) && sent[$0].item.token != Self.noToken }
+    unheard += left.map { sent[$0].item }
+    let items = Dictionary(uniqueKeysWithValues: left.map { (UInt64($0), sent[$0].item) })
     resend(again.map { sent[$0] }[...])
+    return items
   }
+
+  /// Sends some once more that it had not sent again.
+  package mutating func sendAgain(_ items: [Item]) { queue += items.reversed().map { ($0, true) } }
 
   /// The connection has ended: with an error response, or without one.
   package mutating func read(_ response: ErrorResponse?) {
