@@ -65,8 +65,7 @@ struct PayloadCheck: Sendable {
 
   /// The result for machines.
   var json: String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.field("file", file)
       $0.field("good", isGood)
       $0.field("bytes", byteCount)
@@ -78,6 +77,5 @@ struct PayloadCheck: Sendable {
         json.field("sentence", finding.sentence)
       }
     }
-    return json.text
   }
 }

@@ -142,7 +142,7 @@ extension JournalCampaigns {
         (1, TestAudience.Shape(count: 6_000, isPersonal: true, malformedCount: 100, tooLargeCount: 100)),
       ]
       let site = try await JournalSite(JournalSite.Settings(rate: 2_000), audiences: shapes, using: &random)
-      #expect(try await site.sendAndKill(after: 1_500))
+      #expect(try await site.sendAndKill(after: 4_000))
       // As after a loss of power, if the list had not been synced.
       let lines = try site.place.read(JournalSite.outcomes).split(separator: "\n", omittingEmptySubsequences: false)
       #expect(lines.count > 20)

@@ -89,6 +89,9 @@ enum Seeds {
       821,
     ])
 
+  /// HTTP/2 with one lasting fault.
+  static let liveness = seeds(100, known: [])
+
   /// Old providers through the bridge, crashes.
   static let bridges = seeds(
     300,

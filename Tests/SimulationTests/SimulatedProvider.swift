@@ -33,6 +33,12 @@ struct ProviderFaults {
   var startsAtOne = false
   /// The limit changes from time to time, also below the number of open streams.
   var limitChanges = false
+  /// Of this many machines behind one address, one answers nothing but 503, or nothing at all.
+  var sickOf: Int?
+  var deafOf: Int?
+  /// Tokens that never get an answer, and tokens that are always answered with 503.
+  var unanswered: Set<TokenBytes> = []
+  var alwaysPutOff: Set<TokenBytes> = []
   /// From this request on, everything is refused with 403.
   var forbiddenFrom: Int?
   /// Tokens whose requests always cut the connection, perhaps accepted.
@@ -59,15 +65,22 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
   /// How often a request for each token has cut its connection.
   fileprivate var cutCounts: [TokenBytes: Int] = [:]
   fileprivate var deafCount = 0
+  fileprivate var connectionCount = 0
+  /// Which machine gets the first connection.
+  private let firstMachine: Int
   fileprivate var outageEnd: Instant?
 
   init(faults: ProviderFaults, seed: UInt64) {
     self.faults = faults
     random = SeededGenerator(seed: seed)
+    firstMachine = Int(seed % 12)
   }
 
   func refusesCertificate() -> Bool { false }
-  func connect() -> any SimulatedPeer { ProviderPeer(self) }
+  func connect() -> any SimulatedPeer {
+    connectionCount += 1
+    return ProviderPeer(self)
+  }
 
   /// A token that has cut its connection twice cannot be told from one that always does.
   func kills(_ token: TokenBytes) -> Bool { faults.cutting.contains(token) || cutCounts[token, default: 0] > 1 }
@@ -87,6 +100,9 @@ final class SimulatedProvider: SimulatedEndpoint, @unchecked Sendable {
     outageEnd = end
     return now < end
   }
+
+  /// Whether a new connection reaches the one of so many machines: each gets every so many-th.
+  fileprivate func meets(_ count: Int?) -> Bool { count.map { (connectionCount + firstMachine) % $0 == 0 } ?? false }
 
   fileprivate func draws(_ perMille: Int) -> Bool {
     perMille > 0 && Int.random(in: 0..<1000, using: &random) < perMille
@@ -111,10 +127,13 @@ private final class ProviderPeer: SimulatedPeer {
   private var isDeaf = false
   private var isGoingAway = false
   private var hasEnded = false
+  private let isSick: Bool
 
   init(_ provider: SimulatedProvider) {
     self.provider = provider
     limit = provider.faults.startsAtOne ? 1 : provider.faults.streamLimit
+    isSick = provider.meets(provider.faults.sickOf)
+    isDeaf = provider.meets(provider.faults.deafOf)
     var options = HTTP2ServerSession.Options()
     options.streamLimit = limit
     session = try? HTTP2ServerSession(options: options)
@@ -196,6 +215,8 @@ private final class ProviderPeer: SimulatedPeer {
       return respond(request, 403, .invalidProviderToken)
     }
     if faults.cutting.contains(request.token) { return cut(with: request) }
+    if faults.unanswered.contains(request.token) { return [] }
+    if isSick || faults.alwaysPutOff.contains(request.token) { return respond(request, 503, .serviceUnavailable) }
     // Not a verdict on the notification, so it must not be rejected for this.
     if provider.isOutOfOrder(now: now) { return respond(request, 503, .serviceUnavailable) }
     if provider.draws(faults.refusedStreamPerMille) {

@@ -128,9 +128,18 @@ package final class ChildProcess: Sendable {
 
   package var hasEnded: Bool { child.hasEnded }
 
-  package func ending() async -> Ending {
-    await withTaskCancellationHandler {
-      await child.ending()
+  package func ending() async -> Ending { await bounded { await child.ending() } }
+
+  /// What takes longer than 10 minutes hangs: the child is given up then, so that its test fails
+  /// and all others go on.
+  private func bounded<Result>(_ wait: () async -> Result) async -> Result {
+    let limit = Task { [child] in
+      try await Task.sleep(for: .seconds(600))
+      child.giveUp()
+    }
+    defer { limit.cancel() }
+    return await withTaskCancellationHandler {
+      await wait()
     } onCancel: {
       child.send(SIGKILL)
     }
@@ -140,13 +149,7 @@ package final class ChildProcess: Sendable {
   package var errors: String { child.errors }
 
   /// The line of standard output with this index; nil if the output ends before.
-  package func line(_ index: Int) async -> String? {
-    await withTaskCancellationHandler {
-      await child.line(index)
-    } onCancel: {
-      child.send(SIGKILL)
-    }
-  }
+  package func line(_ index: Int) async -> String? { await bounded { await child.line(index) } }
 }
 
 /// What the thread that follows a child keeps, until the child has ended.
@@ -189,6 +192,17 @@ private final class RunningChild: Sendable {
     state.read { if $0.ending == nil { _ = kill(identifier, signal) } }
   }
 
+  /// Kills it, and does not wait for its end: another program may hold its output open.
+  func giveUp() {
+    send(SIGKILL)
+    let errors = errors
+    state.change { state in
+      guard state.ending == nil else { return }
+      state.ending = Ending(
+        status: 124, output: state.lines.map { $0 + "\n" }.joined(), errors: errors + "\ngiven up after 10 minutes")
+    }
+  }
+
   var hasEnded: Bool { state.read { $0.ending != nil } }
 
   func ending() async -> Ending {
@@ -223,6 +237,7 @@ private final class RunningChild: Sendable {
       var status: Int32 = 0
       while unsafe waitpid(identifier, &status, 0) < 0, errno == EINTR {}
       let output = state.lines.map { $0 + "\n" }.joined() + String(decoding: state.partial, as: UTF8.self)
+      guard state.ending == nil else { return }
       // As in a shell: a signal gives 128 plus its number.
       state.ending = Ending(
         status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), output: output, errors: errors)

@@ -68,17 +68,43 @@ log_of() { printf '%s' "$scratch/$(tr -c 'A-Za-z0-9\n' '-' <<<"$1").log"; }
 
 # step TITLE COMMAND… : runs it with its output in a file, and says how long it took. What it used
 # of the processors, user and system, stands behind: on idle cores it shows how parallel a step is.
-# Returns the command's exit status; the output stays in $step_log.
+# Returns the command's exit status; the output stays in $step_log. With `watched=yes step …`, it
+# also shows how far a build is.
 step() {
-  local title=$1 started=$SECONDS status=0 used
+  local title=$1 started=$SECONDS status=0 used watcher=
   shift
   step_log=$(log_of "$title")
   TIMEFORMAT='%1U %1S'
+  if [[ -n ${watched:-} ]]; then
+    : >"$step_log"
+    watch_build "$step_log" &
+    watcher=$!
+  fi
   { time "$@" >"$step_log" 2>&1; } 2>"$step_log.time" || status=$?
+  if [[ -n $watcher ]]; then
+    kill "$watcher" 2>/dev/null || true
+    wait "$watcher" 2>/dev/null || true
+    [[ ! -t 1 ]] || printf '\r\033[K'
+  fi
   used=$(awk '{ seconds += $1 + $2 } END { print int(seconds + 0.5) }' "$step_log.time")
   printf '%-54s %-6s %12s  (CPU %s)\n' "$title" "$( ((status == 0)) && echo ok || echo FAILED)" \
     "$(spoken_duration $((SECONDS - started)))" "$(spoken_duration "$used")"
   return "$status"
+}
+
+# Shows the last step of a build by its log until it is killed: in place on a terminal, every 30 s
+# elsewhere.
+watch_build() {
+  local line seconds=0
+  while sleep 1; do
+    seconds=$((seconds + 1))
+    line=$(grep -aoE '^\[[0-9]+/[0-9]+\] .*' "$1" | tail -n 1 || true)
+    if [[ -t 1 ]]; then
+      printf '\r\033[K  %s  %.60s' "$(spoken_duration "$seconds")" "${line:-preparing}"
+    elif ((seconds % 30 == 0)); then
+      say "  $(spoken_duration "$seconds")  ${line:-preparing}"
+    fi
+  done
 }
 
 # Prints the lines of a log that say what is wrong, or its end if no line does.
@@ -167,7 +193,7 @@ show_unfinished() {
 # Builds the command for release, and leaves its path in $carillon.
 build_carillon() {
   build_release() { swift build --configuration release --product carillon; }
-  step "build (release)" build_release || {
+  watched=yes step "build (release)" build_release || {
     show_trouble "$step_log"
     die "The build failed."
   }

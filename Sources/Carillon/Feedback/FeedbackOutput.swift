@@ -22,7 +22,11 @@ extension FeedbackTuple {
 
   /// The entry as a line, with its line end.
   package func line(json: Bool) -> String {
-    json ? "{\"timestamp\":\(timestamp),\"token\":\"\(token)\"}\n" : "\(timestamp),\(token)\n"
+    guard json else { return "\(timestamp),\(token)\n" }
+    return JSONWriter.text {
+      $0.field("timestamp", timestamp)
+      $0.field("token", "\(token)")
+    } + "\n"
   }
 }
 

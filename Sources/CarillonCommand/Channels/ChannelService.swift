@@ -145,8 +145,7 @@ enum ChannelJSON {
   static func text(deleted channel: String) -> String { text(channel) { $0.field("deleted", true) } }
 
   static func text(_ channels: [String]) -> String {
-    var json = JSONWriter()
-    json.object { $0.field("channels", channels) }
+    return JSONWriter.text { $0.field("channels", channels) }
     return json.text
   }
 
@@ -156,6 +155,5 @@ enum ChannelJSON {
       $0.field("channel", channel)
       more(&$0)
     }
-    return json.text
   }
 }

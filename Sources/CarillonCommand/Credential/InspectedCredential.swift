@@ -59,8 +59,7 @@ enum InspectedCredential: Sendable {
 enum CredentialJSON {
   static func text(_ inspection: CredentialInspection, at now: Int64) -> String {
     let certificate = inspection.certificate
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.field("file", inspection.file)
       $0.field("format", inspection.format.rawValue)
       $0.field("subject", certificate.subject)
@@ -82,7 +81,6 @@ enum CredentialJSON {
         json.field("sentence", finding.description)
       }
     }
-    return json.text
   }
 
   private static func environments(_ certificate: CertificateInspection) -> [String] {
@@ -106,8 +104,7 @@ enum CredentialJSON {
 /// What a token signing key is, for machines.
 enum TokenKeyJSON {
   static func text(_ inspection: TokenKeyInspection) -> String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.field("file", inspection.file)
       $0.field("format", "p8")
       $0.field("keyType", inspection.keyType)
@@ -119,7 +116,6 @@ enum TokenKeyJSON {
         json.field("sentence", finding.description)
       }
     }
-    return json.text
   }
 
   private static func keyIdentifier(_ inspection: TokenKeyInspection) -> String? {

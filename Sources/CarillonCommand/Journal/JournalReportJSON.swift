@@ -4,8 +4,7 @@ internal import PushWire
 /// What is in a journal, for machines.
 enum JournalReportJSON {
   static func text(_ report: JournalReport) -> String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.array("campaigns", report.campaigns) { state, json in
         json.field("number", state.campaign.number)
         json.field("app", state.campaign.app)
@@ -33,12 +32,10 @@ enum JournalReportJSON {
       $0.field("tornTail", report.tornTail)
       $0.field("damage", report.damage)
     }
-    return json.text
   }
 
   static func verification(_ report: JournalReport) -> String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.field("sound", report.damage.isEmpty)
       $0.field("segments", report.segments.count)
       $0.field("records", report.recordCount)
@@ -47,6 +44,5 @@ enum JournalReportJSON {
       $0.field("lostRecords", report.lostRecordCount)
       $0.field("tornTail", report.tornTail)
     }
-    return json.text
   }
 }

@@ -2,6 +2,7 @@ internal import ArgumentParser
 internal import Carillon
 internal import PushServer
 internal import PushStore
+internal import PushWire
 
 struct KeyCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -41,7 +42,11 @@ struct KeyCommand: AsyncParsableCommand {
       let key = try await keys.create(
         name: name, scopes: scope.isEmpty ? [.send, .read] : scope, reach: allApps ? .all : .only(Set(app)))
       try keys.close()
-      StandardStream.output.writeLine(json ? #"{"id":"\#(key.id)","key":"\#(key.text)"}"# : key.text)
+      let made = JSONWriter.text {
+        $0.field("id", key.id)
+        $0.field("key", key.text)
+      }
+      StandardStream.output.writeLine(json ? made : key.text)
     }
   }
 

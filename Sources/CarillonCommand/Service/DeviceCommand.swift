@@ -90,15 +90,13 @@ struct DeviceCommand: AsyncParsableCommand {
       }
 
       var json: String {
-        var json = JSONWriter()
-        json.object { json in
+        return JSONWriter.text { json in
           json.field("token", token)
           json.field("language", language)
           json.field("timeZone", timeZone)
           json.field("tags", tags)
           json.field("registeredAt", registeredAt)
         }
-        return json.text
       }
     }
 

@@ -317,8 +317,7 @@ struct VerifiedList {
 extension Verification {
   /// The result for machines.
   var json: String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.field("agrees", differenceCount == 0)
       $0.field("recordLines", lineCount)
       $0.field("listRows", rowCount)
@@ -336,6 +335,5 @@ extension Verification {
       $0.field("differenceCount", differenceCount)
       $0.field("differences", differences)
     }
-    return json.text
   }
 }

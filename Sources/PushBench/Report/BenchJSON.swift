@@ -5,8 +5,7 @@ internal import PushWire
 /// A benchmark's results as JSON, in the form that `carillon bench --help` describes.
 package enum BenchJSON {
   package static func text(_ report: BenchReport) -> String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.object("machine") {
         $0.field("processor", report.machine.processor)
         $0.field("cores", report.machine.coreCount)
@@ -30,7 +29,6 @@ package enum BenchJSON {
       }
       $0.field("complete", !report.isInterrupted)
     }
-    return json.text
   }
 
   private static func write(_ point: BenchPoint, to json: inout JSONWriter) {

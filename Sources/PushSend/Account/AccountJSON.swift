@@ -4,15 +4,13 @@ internal import PushWire
 /// The account for machines, in the shape that SendYourFirstCampaign.md documents.
 package enum AccountJSON {
   package static func text(_ account: AccountSnapshot) -> String {
-    var json = JSONWriter()
-    json.object {
+    return JSONWriter.text {
       $0.object("apps") {
         for app in account.apps { $0.object(app.id) { write(app, to: &$0) } }
       }
       $0.field("seconds", account.seconds)
       $0.field("perSecond", account.perSecond)
     }
-    return json.text
   }
 
   /// The account of one app.

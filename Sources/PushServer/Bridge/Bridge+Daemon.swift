@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import PushService
 internal import PushStore
+internal import PushWire
 
 extension Bridge {
   /// The bridge of a service; nil if its configuration has none.
@@ -28,9 +29,12 @@ extension Bridge {
 extension Daemon.Ports {
   /// What `carillon serve --json` prints when it serves.
   package var readyJSON: String {
-    var text = #"{"event":"ready","api":\#(api),"admin":\#(admin)"#
-    if let bridge { text += #","bridge":\#(bridge)"# }
-    if let bridgeFeedback { text += #","bridgeFeedback":\#(bridgeFeedback)"# }
-    return text + "}"
+    return JSONWriter.text { json in
+      json.field("event", "ready")
+      json.field("api", api)
+      json.field("admin", admin)
+      if let bridge { json.field("bridge", bridge) }
+      if let bridgeFeedback { json.field("bridgeFeedback", bridgeFeedback) }
+    }
   }
 }

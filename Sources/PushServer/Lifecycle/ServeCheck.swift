@@ -211,8 +211,7 @@ package struct ServeCheck: Sendable {
   }
 
   package var json: String {
-    var json = JSONWriter()
-    json.object { json in
+    return JSONWriter.text { json in
       for (name, findings) in [
         ("facts", facts), ("warnings", warnings), ("errors", errors), ("problems", problems),
       ] {
@@ -222,6 +221,5 @@ package struct ServeCheck: Sendable {
         }
       }
     }
-    return json.text
   }
 }

@@ -65,14 +65,12 @@ package final class ServiceLog: Sendable {
       }
       return (["\(time) \(level) \(message)"] + pairs).joined(separator: " ")
     case .json:
-      var json = JSONWriter()
-      json.object { json in
+      return JSONWriter.text { json in
         json.field("time", time)
         json.field("level", "\(level)")
         json.field("message", message)
         for (key, value) in sorted where !["time", "level", "message"].contains(key) { json.field(key, value) }
       }
-      return json.text
     }
   }
 

@@ -70,8 +70,7 @@ package struct Problem: Error, Sendable {
 
   /// - Parameter instance: the path of the request.
   package func text(instance: String?) -> String {
-    var json = JSONWriter()
-    json.object { json in
+    return JSONWriter.text { json in
       json.field("title", title)
       json.field("status", status.code)
       json.field("detail", detail)
@@ -83,7 +82,6 @@ package struct Problem: Error, Sendable {
       }
       json.field("action", action ?? usualAction)
     }
-    return json.text
   }
 
   /// What helps with a problem of this kind.

@@ -5,6 +5,13 @@ package struct JSONWriter {
 
   package init() {}
 
+  /// One object.
+  package static func text(_ body: (inout JSONWriter) -> Void) -> String {
+    var json = JSONWriter()
+    json.object(body)
+    return json.text
+  }
+
   package mutating func object(_ body: (inout JSONWriter) -> Void) {
     text += "{"
     needsComma = false

@@ -56,7 +56,7 @@ extension RequestMachine {
       if RequestsInFlight.serial(of: tag) >= outage.firstSerial {
         outage.failures += 1
         connection.failedTrialCount += 1
-        if connection.isToBeReplaced { goingAway() }
+        if connection.isToBeReplaced, requests.plantedMistake != .keepsSickConnection { goingAway() }
         outage.firstSerial = inFlight.nextSerial
         outage.retryAt = now + jitter.apply(to: requests.backoff.delay(outage.failures))
       }

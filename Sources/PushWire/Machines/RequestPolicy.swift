@@ -49,6 +49,8 @@ package struct RequestPolicy: Sendable {
     /// A certificate alert counts as proof that nothing was read, even on a connection that has
     /// worked.
     case lateAlertIsRefusal
+    /// A connection on which the service answers nothing but 5xx stays.
+    case keepsSickConnection
   }
 
   package init() {}
