@@ -170,7 +170,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     do throws(StoreError) {
       try store.write(changes)
     } catch {
-      throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
+      throw UnsyncedList(error)
     }
     state.withLock { state in
       state.isWritingIntake = false
@@ -224,6 +224,18 @@ extension [UInt32] {
       }
     }
     return ranges + [first...last]
+  }
+}
+
+extension UnsyncedList {
+  init(_ error: StoreError) { self.init(path: error.path, code: error.kind == .full ? ENOSPC : EIO) }
+}
+
+extension StoreError {
+  init(_ error: UnsyncedList) {
+    self.init(
+      error.code == ENOSPC ? .full : .unwritable, path: error.path,
+      "the store \(error.path) cannot be written (errno \(error.code))")
   }
 }
 

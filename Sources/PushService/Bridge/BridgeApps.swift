@@ -115,9 +115,7 @@ package final class BridgeApps: Sendable {
   }
 
   private func writeChanges() async throws(StoreError) {
-    do { try await outcomes.makeDurableElsewhere() } catch {
-      throw StoreError(.unwritable, path: error.path, "\(error)")
-    }
+    do { try await outcomes.makeDurableElsewhere() } catch { throw StoreError(error) }
   }
 
   /// The service listens now.

@@ -1,5 +1,4 @@
 internal import Carillon
-internal import Glibc
 internal import PushEngine
 internal import PushStore
 internal import Synchronization
@@ -37,7 +36,7 @@ package final class CampaignRecorder: Sendable {
     for list in lists { try list.sync() }
     guard !ended.isEmpty else { return }
     do throws(StoreError) { try store.end(ended) } catch {
-      throw UnsyncedList(path: error.path, code: error.kind == .full ? ENOSPC : EIO)
+      throw UnsyncedList(error)
     }
   }
 }
