@@ -105,8 +105,9 @@ enum Seeds {
       // The end of a connection waited for the journal, which had nothing to write, for longer than
       // a sign of life.
       5_826,
-      // Mistakes of the simulation: a client that was too honest, and a recovery done twice.
-      5_603, 5_924,
+      // Mistakes of the simulation: a client that was too honest, a recovery done twice, and a copy
+      // on purpose after the bridge had closed a connection.
+      5_603, 5_924, 30_204,
     ])
 
   private static func seeds(_ count: Int, known: [UInt64]) -> [UInt64] {

@@ -145,13 +145,11 @@ enum ChannelJSON {
   static func text(deleted channel: String) -> String { text(channel) { $0.field("deleted", true) } }
 
   static func text(_ channels: [String]) -> String {
-    return JSONWriter.text { $0.field("channels", channels) }
-    return json.text
+    JSONWriter.text { $0.field("channels", channels) }
   }
 
   private static func text(_ channel: String, _ more: (inout JSONWriter) -> Void) -> String {
-    var json = JSONWriter()
-    json.object {
+    JSONWriter.text {
       $0.field("channel", channel)
       more(&$0)
     }

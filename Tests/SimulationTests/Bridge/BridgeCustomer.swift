@@ -39,6 +39,8 @@ final class BridgeCustomer: @unchecked Sendable {
   /// Since when everything has its outcome.
   private var quietSince: Instant?
   private(set) var isDone = false
+  /// The bridge has closed a connection before all answers had come.
+  private(set) var wasShutDown = false
 
   /// After a break, repeats are delivered when the outcomes are older than this.
   private static let memory = Duration.seconds(610)
@@ -114,7 +116,7 @@ final class BridgeCustomer: @unchecked Sendable {
   private func read(_ response: ErrorResponse?) {
     client.read(response)
     unsent = []
-    if response?.status == .shutdown { isInReach = true }
+    if response?.status == .shutdown { (isInReach, wasShutDown) = (true, true) }
   }
 
   private func cut(_ process: BridgeProcess, _ connection: UInt64) {
