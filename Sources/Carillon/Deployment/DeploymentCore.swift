@@ -83,7 +83,7 @@ final class DeploymentCore: Sendable {
     self.shutdownTimeout = shutdownTimeout
   }
 
-  /// Runs already, on the loops of an engine that its maker ends: for simulations.
+  /// For simulations: it runs from the beginning, on an engine that the caller ends.
   convenience init(_ entries: [AppEntry], on engine: RunningEngine, unfinished: [JournalReport.CampaignState]) {
     self.init(
       entries, registry: ProviderTokenRegistry(), journal: engine.journal, closesJournal: false,

@@ -222,7 +222,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
         problems.append("part \(part.number) has no account")
         continue
       }
-      sum.add(account)
+      sum = sum + account
     }
     let isCancelled = contents.campaigns[id]?.status == .cancelled
     let wanted = Set(tokens).subtracting(suppressed).subtracting(leftOut).subtracting(bad)
@@ -373,21 +373,5 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     _ = loop.schedule(at: now + .seconds(1)) { [self] in
       look(loop, isFirst, since: start, firstCount, before: count, quietSince)
     }
-  }
-}
-
-extension CampaignAccount {
-  fileprivate mutating func add(_ other: CampaignAccount) {
-    submitted += other.submitted
-    confirmed += other.confirmed
-    quiet += other.quiet
-    rejectedByReason.merge(other.rejectedByReason, uniquingKeysWith: +)
-    suppressed += other.suppressed
-    expired += other.expired
-    held += other.held
-    cancelled += other.cancelled
-    unknown += other.unknown
-    possibleDuplicates += other.possibleDuplicates
-    possibleCopies += other.possibleCopies
   }
 }

@@ -17,8 +17,6 @@ package struct BridgeModel {
   package enum Mistake: Sendable, CaseIterable {
     /// What was forwarded is not recognised.
     case forgets
-    /// What came long before a break is remembered, and what was recognised is again.
-    case remembersAllAfterBreaks
     /// What an error response called discarded stays, whatever the client goes on with.
     case remembersAfterResponses
   }
@@ -274,10 +272,7 @@ package struct BridgeModel {
   }
 
   private mutating func conclude(_ end: BridgeEnd, _ connection: Connection, _ id: UInt64) {
-    var remainder = connection.trail.remainder(end, now: now)
-    if mistake == .remembersAllAfterBreaks, end == .broken {
-      remainder = connection.trail.remainder(.failed(from: 0), now: now)
-    }
+    let remainder = connection.trail.remainder(end, now: now)
     records.append(
       .ended(connection: id, BridgeRecovery.End(from: remainder.from, recentFrom: remainder.recentFrom)))
     let underway = Set(ledger.ended(id, end, remainder, client: connection.client, now: now))
