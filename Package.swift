@@ -159,6 +159,7 @@ let package = Package(
       dependencies: [
         "PushStore", "PushStoreSQLite", "Support",
         .product(name: "GRDB", package: "GRDB.swift", condition: service),
+        .product(name: "GRDBSQLite", package: "GRDB.swift", condition: service),
       ],
       swiftSettings: settings),
     .testTarget(

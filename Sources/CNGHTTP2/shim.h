@@ -22,6 +22,8 @@ typedef struct carillon_h2_memory {
   size_t kept, limit;
   // Calls of malloc so far.
   size_t allocations;
+  // For tests: after so many calls, so many get no memory.
+  size_t failing_after, failing_count;
 } carillon_h2_memory;
 
 // What one session knows of it.
@@ -54,6 +56,7 @@ static inline void *carillon_h2_malloc(size_t size, void *data) {
   }
   size_t room = class == carillon_h2_unlisted ? size : ((size_t)class + 1) * carillon_h2_step;
   if (room > SIZE_MAX - carillon_h2_header) return NULL;
+  if (!share->is_elsewhere && memory->allocations++ - memory->failing_after < memory->failing_count) return NULL;
   unsigned char *block;
   if (room >= carillon_h2_large) {
     // Each session has a buffer for the longest frame, most of which it never uses. What malloc
@@ -66,7 +69,6 @@ static inline void *carillon_h2_malloc(size_t size, void *data) {
     block = (unsigned char *)malloc(room + carillon_h2_header);
     if (block == NULL) return NULL;
   }
-  if (!share->is_elsewhere) memory->allocations++;
   ((size_t *)block)[0] = class;
   ((size_t *)block)[1] = room;
   return block + carillon_h2_header;

@@ -188,15 +188,18 @@ static inline int64_t carillon_signature_rounds(const X509_SIG *encrypted) {
 // is.
 static const unsigned long carillon_name_format = (XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB & ~XN_FLAG_DN_REV & ~XN_FLAG_SEP_MASK) | XN_FLAG_SEP_CPLUS_SPC;
 
-// SHA-256 of a few bytes. The functions that EVP offers since OpenSSL 3 allocate for each digest,
-// which costs more than the digest of a notification.
+// SHA-256. The functions that EVP offers since OpenSSL 3 allocate for each digest, which costs more
+// than the digest of a notification, and which can fail.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static inline void carillon_sha256_begin(SHA256_CTX *context) { SHA256_Init(context); }
+static inline void carillon_sha256_add(SHA256_CTX *context, const void *bytes, size_t count) { SHA256_Update(context, bytes, count); }
+static inline void carillon_sha256_end(SHA256_CTX *context, void *digest) { SHA256_Final((unsigned char *)digest, context); }
 static inline void carillon_sha256(const void *bytes, size_t count, void *digest) {
   SHA256_CTX context;
-  SHA256_Init(&context);
-  SHA256_Update(&context, bytes, count);
-  SHA256_Final((unsigned char *)digest, &context);
+  carillon_sha256_begin(&context);
+  carillon_sha256_add(&context, bytes, count);
+  carillon_sha256_end(&context, digest);
 }
 #pragma GCC diagnostic pop
 

@@ -21,6 +21,8 @@ final class JournalSite: Sendable {
     /// Notifications per second; nil: no limit.
     var rate: Int?
     var onUnknown = "resend"
+    /// Such as `2s`; nil: the default.
+    var patience: String?
     /// The delay between a refused notification and the error response.
     var answerDelay = Duration.zero
   }
@@ -73,6 +75,7 @@ final class JournalSite: Sendable {
             settle: { quiet: 5m }
 
         """
+      if let patience = settings.patience { text += "    patience: \(patience)\n" }
       if let rate = settings.rate { text += "    rate-limit: \(rate)/s\n" }
     }
     return text

@@ -13,12 +13,17 @@ final class JournalDriver: Sendable {
     /// The time of the only timer. Otherwise each outdated timer would set another one, without
     /// end.
     var timer: (any LoopTimer)?
+    /// The disk is at work until then.
+    var isBusyUntil = Instant.start
   }
 
   private let loop: SimulatedLoop
   private let state = Mutex(State())
 
-  init(loop: SimulatedLoop) { self.loop = loop }
+  /// How long a write and its sync take.
+  private let writing: Duration
+
+  init(loop: SimulatedLoop, writing: Duration = .zero) { (self.loop, self.writing) = (loop, writing) }
 
   func drive(_ journal: EngineJournal) {
     state.withLock { $0.journal = journal }
@@ -31,7 +36,14 @@ final class JournalDriver: Sendable {
   func poke() { loop.execute { self.run() } }
 
   private func run() {
-    guard let journal = state.withLock({ $0.journal }) else { return }
+    let (journal, isBusyUntil) = state.withLock { ($0.journal, $0.isBusyUntil) }
+    guard let journal else { return }
+    guard loop.now >= isBusyUntil else {
+      let timer = loop.schedule(at: isBusyUntil) { self.run() }
+      state.withLock { exchange(&$0.timer, with: timer) }?.cancel()
+      return
+    }
+    state.withLock { $0.isBusyUntil = loop.now + writing }
     let next = journal.run(now: .nanoseconds(loop.now.nanoseconds))
     let timer = next.map { loop.schedule(at: Instant(nanoseconds: $0.nanoseconds)) { self.run() } }
     state.withLock { exchange(&$0.timer, with: timer) }?.cancel()

@@ -1,3 +1,4 @@
+internal import PushGateway
 internal import PushTransport
 internal import PushWire
 internal import Support
@@ -18,14 +19,34 @@ internal import Testing
     case unansweredTokens
     /// Some notifications are put off again and again.
     case putOffTokens
+    /// Of four machines, what one sends gets lost. A binary gateway's silence means acceptance.
+    case muteMachine, muteBinaryMachine
+    /// One of four machines reads nothing.
+    case unreadMachine, unreadBinaryMachine
 
     /// In simulated time. The campaign takes less than a second without a fault. A request waits
     /// for its answer for 30 s, and a connection is found deaf by two of them.
     var bound: Duration {
       switch self {
       case .sickMachine, .putOffTokens: .seconds(60)
-      case .deafMachine, .unansweredTokens: .seconds(180)
+      case .deafMachine, .unansweredTokens, .muteMachine, .unreadMachine: .seconds(180)
+      case .muteBinaryMachine: .seconds(60)
+      // What was written to a receiver that does not read is given up after two minutes, and may
+      // meet the same machine again.
+      case .unreadBinaryMachine: .seconds(300)
       }
+    }
+
+    var isBinary: Bool { self == .muteBinaryMachine || self == .unreadBinaryMachine }
+
+    var network: NetworkFaults {
+      var faults = NetworkFaults()
+      switch self {
+      case .muteMachine, .muteBinaryMachine: faults.muteOf = 4
+      case .unreadMachine, .unreadBinaryMachine: (faults.unreadOf, faults.highWater) = (4, 16_384)
+      case .sickMachine, .deafMachine, .unansweredTokens, .putOffTokens: break
+      }
+      return faults
     }
 
     func provider(_ tokens: some Sequence<TokenBytes>) -> ProviderFaults {
@@ -35,6 +56,7 @@ internal import Testing
       case .deafMachine: faults.deafOf = 4
       case .unansweredTokens: faults.unanswered = Set(tokens)
       case .putOffTokens: faults.alwaysPutOff = Set(tokens)
+      case .muteMachine, .muteBinaryMachine, .unreadMachine, .unreadBinaryMachine: break
       }
       return faults
     }
@@ -53,13 +75,16 @@ internal import Testing
     let loop = SimulatedLoop(seed: seed)
     let tokens = Scenario.distinctTokens(tokenCount, seed: seed)
     let concerned = fault == .unansweredTokens || fault == .putOffTokens ? tokens.prefix(3) : []
-    let provider = SimulatedProvider(faults: fault.provider(concerned), seed: seed &+ 3)
-    let dialer = SimulatedDialer(loop: loop, service: provider, faults: NetworkFaults(), seed: seed &+ 1)
+    let service: any SimulatedEndpoint =
+      fault.isBinary
+      ? BinaryService(gateway: SimulatedGateway(rules: FaultRules(), memory: RecordedFrames()), topic: Scenario.topic)
+      : SimulatedProvider(faults: fault.provider(concerned), seed: seed &+ 3)
+    let dialer = SimulatedDialer(loop: loop, service: service, faults: fault.network, seed: seed &+ 1)
     var settings = HTTP2Settings.simulated()
     settings.policy.plantedMistake = plantedMistake
     var rules = AppRules(id: "liveness")
     rules.connections = 1...4
-    rules.transport = .http2(settings)
+    if !fault.isBinary { rules.transport = .http2(settings) }
     let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed &+ 2)
     let current = Current()
     _ = Task(executorPreference: loop) { await app.run() }
@@ -90,6 +115,28 @@ internal import Testing
     for seed in Seeds.liveness {
       let problem = Self.problem(fault, seed: seed)
       #expect(problem == nil, "\(fault), seed \(seed)")
+    }
+  }
+
+  enum Slow: String, CaseIterable, Sendable {
+    /// The journal's disk takes a second for each write, a hundred times as long as usual.
+    case disk
+    /// The store takes up to ten seconds before and after each call has its effect.
+    case store
+  }
+
+  @Test(
+    "a slow disk and a store that answers late delay a campaign for no longer than a bound", arguments: Slow.allCases)
+  func slow(_ slow: Slow) {
+    for seed in Seeds.liveness {
+      var plan = ServedCampaignSimulation.Plan(seed: seed)
+      plan.calm()
+      switch slow {
+      case .disk: (plan.writing, plan.bound) = (.seconds(1), .seconds(300))
+      case .store: (plan.store.latency, plan.bound) = (0...10_000, .seconds(900))
+      }
+      let problems = ServedCampaignSimulation(plan).run()
+      #expect(problems.isEmpty, "\(slow), seed \(seed): \(problems.prefix(3))")
     }
   }
 

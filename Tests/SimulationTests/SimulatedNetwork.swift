@@ -23,6 +23,10 @@ struct NetworkFaults {
   /// How long a connection takes to open, beside its latency: the handshakes.
   var dialing = Duration.zero
   var outage: Outage?
+  /// Of so many machines behind the address, what one sends gets lost once the connection is open,
+  /// or one reads nothing. They take turns.
+  var muteOf: Int?
+  var unreadOf: Int?
 
   /// For some time the gateway accepts no connection and loses the open ones.
   struct Outage {
@@ -79,12 +83,15 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
   private var isDead = false
   private var links: [SimulatedLink] = []
   private let outage: Range<Instant>?
+  /// Which machine behind the address answers the first dial.
+  private let firstMachine: Int
 
   init(loop: SimulatedLoop, service: any SimulatedEndpoint, faults: NetworkFaults, seed: UInt64) {
     self.loop = loop
     self.service = service
     self.faults = faults
     random = SeededGenerator(seed: seed)
+    firstMachine = Int(truncatingIfNeeded: seed & 0xFF)
     outage = faults.outage.map { (loop.now + $0.after)..<(loop.now + $0.after + $0.duration) }
     if let outage { _ = loop.schedule(at: outage.lowerBound) { [weak self] in self?.outageBegins() } }
   }
@@ -102,6 +109,8 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
       loop: self.loop, service: service, delegate: delegate, faults: faults, outage: outage,
       seed: isDead ? 0 : random.next())
     links.append(link)
+    link.isMute = meets(faults.muteOf)
+    link.isUnread = meets(faults.unreadOf)
     if isDead { return link }
     let outageKind = outage?.contains(self.loop.now) == true ? faults.outage?.kind : nil
     if Int.random(in: 0..<1000, using: &random) < faults.unreachablePerMille || outageKind == .unreachable {
@@ -114,6 +123,10 @@ final class SimulatedDialer: Dialer, @unchecked Sendable {
       link.open()
     }
     return link
+  }
+
+  private func meets(_ machineCount: Int?) -> Bool {
+    machineCount.map { (firstMachine + dials) % $0 == 0 } ?? false
   }
 
   private func outageBegins() {
@@ -157,6 +170,8 @@ final class SimulatedLink: Link, @unchecked Sendable {
   /// Bytes that have arrived and were not read.
   private var arrivals: [Arrival] = []
   private var isReadingPlanned = false
+  var isMute = false
+  var isUnread = false
 
   private enum Arrival {
     case bytes([UInt8])
@@ -304,7 +319,7 @@ final class SimulatedLink: Link, @unchecked Sendable {
   }
 
   private func read() {
-    while !isCut, !arrivals.isEmpty {
+    while !isCut, !isUnread, !arrivals.isEmpty {
       guard loop.now >= gatewayReadsAt else {
         isReadingPlanned = true
         _ = loop.schedule(at: gatewayReadsAt) {
@@ -356,10 +371,10 @@ final class SimulatedLink: Link, @unchecked Sendable {
         let cut = Int.random(in: 1...bytes.count, using: &random)
         deliver(Array(bytes[..<cut]))
         if cut < bytes.count { deliver(Array(bytes[cut...])) }
-      case .halfClose: downstream { $0.closed(.byPeer) }
+      case .halfClose: deliverEnd()
       case .close:
         end()
-        downstream { $0.closed(.byPeer) }
+        deliverEnd()
       case .reset: cut(.reset)
       case .stopReading(let until): gatewayReadsAt = until
       case .wake(let at): _ = loop.schedule(at: at) { self.wake() }
@@ -371,7 +386,13 @@ final class SimulatedLink: Link, @unchecked Sendable {
     perform(connection?.woken(now: loop.now) ?? [])
   }
 
+  private func deliverEnd() {
+    guard !isMute else { return }
+    downstream { $0.closed(.byPeer) }
+  }
+
   private func deliver(_ bytes: [UInt8]) {
+    guard !isMute else { return }
     downstream { link in
       // As with a socket, bytes that arrive between this side's close and the end are still
       // delivered.

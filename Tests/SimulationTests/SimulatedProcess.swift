@@ -18,16 +18,19 @@ final class SimulatedProcess: Sendable {
   private let driver: JournalDriver
   let report: JournalReport
 
-  /// - Parameter prepare: called before the journal writes anything.
+  /// - Parameters:
+  ///   - writing: how long the disk takes for each of the journal's writes.
+  ///   - prepare: called before the journal writes anything.
   init(
     _ rules: AppRules, _ disk: SimulatedDisk, _ service: any SimulatedEndpoint, seed: UInt64,
     network: NetworkFaults = NetworkFaults(), options: EngineJournalOptions = EngineJournalOptions(),
+    writing: Duration = .zero,
     prepare: (EngineJournal, SimulatedLoop) -> Void = { _, _ in }
   ) throws {
     self.disk = disk
     self.seed = seed
     let loop = SimulatedLoop(seed: seed)
-    let driver = JournalDriver(loop: loop)
+    let driver = JournalDriver(loop: loop, writing: writing)
     (self.loop, self.driver) = (loop, driver)
     (journal, report) = try EngineJournal.open(disk, options: options, runByHand: { driver.poke() })
     prepare(journal, loop)

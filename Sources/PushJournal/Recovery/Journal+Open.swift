@@ -36,7 +36,7 @@ extension Journal {
     precondition(options.blockCount >= 2, "at least two blocks: one to fill, one to write")
     let lock = try takeLock(files)
     do throws(JournalError) {
-      var scanner = JournalScanner(files, skipsDamage: options.skipsDamage)
+      var scanner = try JournalScanner(files, skipsDamage: options.skipsDamage)
       let recovery = try unsafe scanner.scan(record)
       let identity = scanner.journal ?? UInt64.random(in: .min ... .max)
       let writer = try JournalError.wrapping { () throws(JournalFileError) in
@@ -103,7 +103,7 @@ extension Journal {
   package static func inspect(
     _ files: any JournalFiles, record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
   ) throws(JournalError) -> JournalRecovery {
-    var scanner = JournalScanner(files, skipsDamage: true)
+    var scanner = try JournalScanner(files, skipsDamage: true)
     return try unsafe scanner.scan(record)
   }
 

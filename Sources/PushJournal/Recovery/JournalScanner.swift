@@ -13,7 +13,7 @@ struct JournalScanner {
 
   private let files: any JournalFiles
   private let skipsDamage: Bool
-  private let decoder = SegmentFrameDecoder()
+  private let decoder: SegmentFrameDecoder
   private var found = JournalRecovery()
   /// The journal's number; nil until a frame has been read.
   private(set) var journal: UInt64?
@@ -24,9 +24,10 @@ struct JournalScanner {
   private var isBehindDamage = false
   private var firstFound: UInt64?
 
-  init(_ files: any JournalFiles, skipsDamage: Bool) {
+  init(_ files: any JournalFiles, skipsDamage: Bool) throws(JournalError) {
     self.files = files
     self.skipsDamage = skipsDamage
+    decoder = try JournalError.wrapping { () throws(JournalFileError) in try SegmentFrameDecoder(path: files.path) }
   }
 
   mutating func scan(_ body: Body) throws(JournalError) -> JournalRecovery {

@@ -1,4 +1,5 @@
 internal import CLZ4
+internal import Glibc
 
 /// Decodes LZ4 frames of a segment and checks everything that one frame shows by itself.
 @safe final class SegmentFrameDecoder {
@@ -24,10 +25,12 @@ internal import CLZ4
   private let output: UnsafeMutableRawBufferPointer
   private var context: OpaquePointer?
 
-  init() {
-    unsafe output = .allocate(byteCount: FrameFormat.contentByteCountLimit, alignment: 16)
+  /// - Parameter path: of the journal, for the error's sentence.
+  /// - Throws: `ENOMEM`.
+  init(path: String) throws(JournalFileError) {
     let result = unsafe LZ4F_createDecompressionContext(&context, UInt32(LZ4F_VERSION))
-    precondition(LZ4F_isError(result) == 0, "no memory for an LZ4 context")
+    guard LZ4F_isError(result) == 0 else { throw JournalFileError(.read, path: path, code: ENOMEM) }
+    unsafe output = .allocate(byteCount: FrameFormat.contentByteCountLimit, alignment: 16)
   }
 
   deinit {

@@ -64,7 +64,8 @@ package final class HTTP2ClientSession {
         settings_id: Int32(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE.rawValue),
         value: UInt32(options.limits.headerByteCount)),
     ]
-    _ = unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count)
+    connection.check(
+      unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), settings, settings.count))
   }
 
   deinit {
@@ -168,6 +169,7 @@ package final class HTTP2ClientSession {
       : unsafe nghttp2_submit_request(session, nil, fields, count, &provider, stream)
     guard streamID > 0 else {
       unsafe core.pointee.release(stream)
+      connection.check(streamID)
       return .finished
     }
     unsafe stream.pointee.streamID = streamID
@@ -183,8 +185,9 @@ package final class HTTP2ClientSession {
       unsafe !stream.pointee.isAnswered
     else { return }
     unsafe stream.pointee.isCancelled = true
-    _ = unsafe nghttp2_submit_rst_stream(
-      session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, HTTP2ErrorCode.cancel.rawValue)
+    connection.check(
+      unsafe nghttp2_submit_rst_stream(
+        session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, HTTP2ErrorCode.cancel.rawValue))
   }
 
   /// Sends a PING. Its response is reported as ``HTTP2ClientEvent/pong(_:)``. Only a response to
@@ -193,8 +196,9 @@ package final class HTTP2ClientSession {
     unsafe core.pointee.ping = number
     var bytes = number.bigEndian
     unsafe withUnsafeBytes(of: &bytes) { bytes in
-      _ = unsafe nghttp2_submit_ping(
-        session, UInt8(NGHTTP2_FLAG_NONE.rawValue), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self))
+      connection.check(
+        unsafe nghttp2_submit_ping(
+          session, UInt8(NGHTTP2_FLAG_NONE.rawValue), bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)))
     }
   }
 

@@ -49,6 +49,13 @@ struct HTTP2Connection<Core: HTTP2Core> {
   /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
   var allocationCount: Int { memory.allocationCount }
 
+  /// What could not be submitted for want of memory would be missing without a trace: the session
+  /// fails.
+  func check(_ result: Int32) {
+    guard result < 0, nghttp2_is_fatal(result) != 0, unsafe core.pointee.failure == nil else { return }
+    unsafe core.pointee.failure = HTTP2Failure(library: Int(result))
+  }
+
   /// Processes bytes of the peer.
   func receive(_ bytes: UnsafeRawBufferPointer) {
     guard unsafe core.pointee.failure == nil, bytes.count > 0 else { return }

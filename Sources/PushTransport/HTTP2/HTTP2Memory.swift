@@ -17,6 +17,13 @@ final class HTTP2Memory: @unchecked Sendable {
     unsafe carillon_h2_memory_free(lists)
   }
 
+  /// For tests: nothing is kept for later, and after so many calls so many get no memory.
+  func failAllocations(after: Int, count: Int) {
+    unsafe lists.pointee.limit = 0
+    unsafe lists.pointee.failing_after = after
+    unsafe lists.pointee.failing_count = count
+  }
+
   /// How often the system was asked for memory.
   var allocationCount: Int { unsafe lists.pointee.allocations }
 }

@@ -114,9 +114,9 @@ package final class HTTP2ServerSession {
       unsafe stream.pointee.answer.append(body)
       var provider = unsafe nghttp2_data_provider(
         source: nghttp2_data_source(ptr: stream), read_callback: HTTP2ServerCallbacks.readBody)
-      _ = unsafe nghttp2_submit_response(session, streamID, fields, count, &provider)
+      connection.check(unsafe nghttp2_submit_response(session, streamID, fields, count, &provider))
     } else {
-      _ = unsafe nghttp2_submit_response(session, streamID, fields, count, nil)
+      connection.check(unsafe nghttp2_submit_response(session, streamID, fields, count, nil))
     }
   }
 
@@ -137,7 +137,8 @@ package final class HTTP2ServerSession {
   /// Ends a stream with RST_STREAM.
   package func reset(_ streamID: Int32, _ code: HTTP2ErrorCode) {
     if let stream = unsafe HTTP2ServerCore.stream(session, streamID) { unsafe stream.pointee.isAnswered = true }
-    _ = unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, code.rawValue)
+    connection.check(
+      unsafe nghttp2_submit_rst_stream(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), streamID, code.rawValue))
   }
 
   /// Sends GOAWAY. When it is output, open streams above `lastStreamID` end as

@@ -2,38 +2,20 @@ internal import COpenSSL
 
 /// Message digests.
 package enum Digest {
-  @safe private struct Algorithm: @unchecked Sendable {
-    // Sync: OpenSSL's algorithms do not change.
-    let pointer: OpaquePointer?
-  }
-
-  /// Found once: with `EVP_sha256()` OpenSSL looks for it at each digest, which costs as much as
-  /// the digest of a notification.
-  private static let algorithm = unsafe Algorithm(pointer: EVP_MD_fetch(nil, "SHA256", nil))
-
   /// The SHA-256 of data that arrives in pieces.
   @safe package final class SHA256 {
-    private let context: OpaquePointer?
+    private var context = SHA256_CTX()
 
-    package init() {
-      unsafe context = EVP_MD_CTX_new()
-      let begun = unsafe EVP_DigestInit_ex(context, Digest.algorithm.pointer, nil)
-      precondition(begun == 1, "SHA-256 is part of every OpenSSL")
-    }
-
-    deinit { unsafe EVP_MD_CTX_free(context) }
+    package init() { unsafe carillon_sha256_begin(&context) }
 
     package func update(_ bytes: UnsafeRawBufferPointer) {
-      let done = unsafe EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
-      precondition(done == 1, "SHA-256 of bytes in memory cannot fail")
+      unsafe carillon_sha256_add(&context, bytes.baseAddress, bytes.count)
     }
 
     /// Returns the 32 bytes of the digest. Nothing can be added afterwards.
     package func finish() -> [UInt8] {
       unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
-        var written: UInt32 = 0
-        let done = unsafe EVP_DigestFinal_ex(context, digest.baseAddress, &written)
-        precondition(done == 1 && written == 32, "SHA-256 of bytes in memory cannot fail, and ends once")
+        unsafe carillon_sha256_end(&context, digest.baseAddress)
         count = 32
       }
     }
@@ -42,9 +24,7 @@ package enum Digest {
   /// The SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
-      var written: UInt32 = 0
-      let done = unsafe EVP_Digest(bytes.baseAddress, bytes.count, digest.baseAddress, &written, algorithm.pointer, nil)
-      precondition(done == 1 && written == 32, "SHA-256 is part of every OpenSSL")
+      unsafe carillon_sha256(bytes.baseAddress, bytes.count, digest.baseAddress)
       count = 32
     }
   }

@@ -3,6 +3,14 @@ internal import COpenSSL
 /// OpenSSL's error queue, which belongs to the thread. It is cleared before a call whose errors are
 /// read, and emptied after a failure.
 enum OpenSSLErrors {
+  private static let hasStarted = OPENSSL_init_ssl(0, nil) == 1
+
+  /// OpenSSL starts itself with the first call that needs it, but reads keys and certificates
+  /// without looking whether it could, and crashes then.
+  static func start() throws(CredentialError) {
+    guard hasStarted else { throw .broken("it could not start: \(take())") }
+  }
+
   static func clear() {
     ERR_clear_error()
   }

@@ -18,6 +18,7 @@ internal import Synchronization
   private static let modernCiphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
   private init(isServer: Bool, versions: ClosedRange<TLSVersion>) throws(CredentialError) {
+    try OpenSSLErrors.start()
     OpenSSLErrors.clear()
     guard let pointer = unsafe SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
       throw .broken(OpenSSLErrors.take())

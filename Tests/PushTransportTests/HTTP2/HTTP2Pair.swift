@@ -38,9 +38,12 @@ struct HTTP2Pair {
   var heard: [Heard] = []
   var noticed: [Noticed] = []
 
-  init(client: HTTP2ClientSession.Options = .init(), server: HTTP2ServerSession.Options = .init()) throws {
-    self.client = try HTTP2ClientSession(options: client)
-    self.server = try HTTP2ServerSession(options: server)
+  init(
+    client: HTTP2ClientSession.Options = .init(), server: HTTP2ServerSession.Options = .init(),
+    clientBuffers: LoopBuffers = LoopBuffers(), serverBuffers: LoopBuffers = LoopBuffers()
+  ) throws {
+    self.client = try HTTP2ClientSession(options: client, buffers: clientBuffers)
+    self.server = try HTTP2ServerSession(options: server, buffers: serverBuffers)
   }
 
   static let template = RequestTemplate(

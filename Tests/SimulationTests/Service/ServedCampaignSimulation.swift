@@ -44,6 +44,10 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     var store = SimulatedStore.Faults()
     /// From which write on the store of a process is full, by process.
     var storeFails: [Int: Int] = [:]
+    /// How long the disk takes for each of the journal's writes.
+    var writing = Duration.zero
+    /// Within which each process ends the campaign.
+    var bound = Duration.seconds(60_000)
 
     init(seed: UInt64) {
       self.seed = seed
@@ -85,6 +89,14 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     }
 
     var isCancelled: Bool { actions.contains { $0.2 == .cancel } }
+
+    /// Without anything that keeps the campaign from ending.
+    mutating func calm() {
+      start = .now
+      (perSecond, quietHours) = (nil, nil)
+      (actions, lives, storeFails) = ([], [], [:])
+      store = SimulatedStore.Faults()
+    }
   }
 
   let plan: Plan
@@ -109,8 +121,13 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   var description: String { "\(plan)" }
 
-  init(seed: UInt64, plantedMistake: CampaignController.PlantedMistake? = nil) {
-    plan = Plan(seed: seed)
+  convenience init(seed: UInt64, plantedMistake: CampaignController.PlantedMistake? = nil) {
+    self.init(Plan(seed: seed), plantedMistake: plantedMistake)
+  }
+
+  init(_ plan: Plan, plantedMistake: CampaignController.PlantedMistake? = nil) {
+    let seed = plan.seed
+    self.plan = plan
     mistake = plantedMistake
     random = SeededGenerator(seed: seed)
     tokens = Scenario.distinctTokens(plan.deviceCount, seed: seed)
@@ -274,7 +291,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     do {
       var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
       engine = try SimulatedProcess(
-        .served("served", isHTTP2: plan.isHTTP2), disk, service, seed: seed, options: options
+        .served("served", isHTTP2: plan.isHTTP2), disk, service, seed: seed, options: options,
+        writing: plan.writing
       ) { journal, loop in
         let clock = SimulatedClock(loop: loop, beganAt: beginsAt)
         var faults = plan.store
@@ -295,7 +313,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     act(process, life)
     removeSome(engine.loop)
     watch(engine.loop, isFirst: life == 0)
-    let ending = engine.loop.run(limit: .seconds(60_000), stepLimit: stepLimit) {
+    let ending = engine.loop.run(limit: plan.bound, stepLimit: stepLimit) {
       hasEnded || engine.journal.failure != nil
     }
     // Whatever is under way ends before it is looked at.

@@ -23,6 +23,7 @@ internal import COpenSSL
   deinit { unsafe X509_free(certificate) }
 
   static func makeKey(_ algorithm: CertificateRequest.KeyAlgorithm) throws(CredentialError) -> KeyHandle {
+    try OpenSSLErrors.start()
     OpenSSLErrors.clear()
     let key =
       switch algorithm {

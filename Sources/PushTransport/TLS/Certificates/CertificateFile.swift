@@ -10,6 +10,7 @@ struct CertificateFile {
   let key: CredentialInspection.Key
 
   init(_ file: String, passphraseFile: String? = nil) throws(CredentialError) {
+    try OpenSSLErrors.start()
     if let passphraseFile { passphrase = try SecretFile.read(passphraseFile) } else { passphrase = nil }
     contents = try SecretFile.read(file)
     var certificates: [X509Handle]

@@ -90,6 +90,7 @@ package struct Credential: Sendable {
   }
 
   private static func load(_ input: Input, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential {
+    try OpenSSLErrors.start()
     let credential: Credential
     if PEMReading.looksLikePEM(input.main.bytes) {
       credential = try loadPEM(input)

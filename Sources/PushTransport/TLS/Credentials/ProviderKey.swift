@@ -79,6 +79,7 @@ package struct ProviderKey: Sendable {
   }
 
   static func readKey(_ bytes: [UInt8], file: String) throws(CredentialError) -> KeyHandle {
+    try OpenSSLErrors.start()
     guard PEMReading.looksLikePEM(bytes) else { throw .notTokenKey(file: file, found: "no PEM text") }
     switch PEMReading.key(bytes, passphrase: nil) {
     case .key(let key):
@@ -119,6 +120,7 @@ package struct ProviderPublicKey: Sendable {
 
   /// Reads a public key in PEM (`openssl pkey -pubout`), or the public half of a private key.
   package static func load(file: String) throws(CredentialError) -> ProviderPublicKey {
+    try OpenSSLErrors.start()
     let contents = try SecretFile.read(file)
     let key: KeyHandle
     if case .key(let found) = PEMReading.key(contents.bytes, passphrase: nil) {
