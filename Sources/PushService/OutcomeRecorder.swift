@@ -87,7 +87,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     let id = StoredRunID(run)
     let ranges = lines.map { UInt32(truncatingIfNeeded: $0) }.ranges
     state.withLock { state in
-      state.changes.doubted += ranges.map { IntakeChanges.PossibleDuplicates(run: id, lines: $0) }
+      state.changes.doubted += ranges.map { StoredLines(run: id, lines: $0) }
     }
   }
 

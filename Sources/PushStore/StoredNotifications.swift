@@ -20,6 +20,17 @@ package struct StoredNotificationID: Hashable, Sendable {
   }
 }
 
+/// Neighbouring lines of a run.
+package struct StoredLines: Hashable, Sendable {
+  package var run: StoredRunID
+  package var lines: ClosedRange<UInt32>
+
+  package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
+    self.run = run
+    self.lines = lines
+  }
+}
+
 /// What the store knows of one notification that was accepted.
 package struct StoredNotification: Hashable, Sendable {
   /// Nil: it has none, or the notification is not known.
@@ -104,21 +115,11 @@ package struct IntakeChanges: Sendable {
     }
   }
 
-  /// Neighbouring lines that may have arrived and were sent again, once each.
-  package struct PossibleDuplicates: Sendable {
-    package var run: StoredRunID
-    package var lines: ClosedRange<UInt32>
-
-    package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
-      self.run = run
-      self.lines = lines
-    }
-  }
-
   package var began: [Began] = []
   package var accepted: [Accepted] = []
   package var notAccepted: [NotAccepted] = []
-  package var doubted: [PossibleDuplicates] = []
+  /// Lines that may have arrived and were sent again, once each.
+  package var doubted: [StoredLines] = []
   package var gone: [StoredGoneDevice] = []
   package var ended: [(run: StoredRunID, at: StoreInstant)] = []
   package var bridge = BridgeChanges()
@@ -151,25 +152,14 @@ package struct StoredGoneDevice: Hashable, Sendable {
 
 /// Notifications that were handed over in one request.
 package struct StoredBatch: Hashable, Sendable {
-  /// Neighbouring lines of a run.
-  package struct Part: Hashable, Sendable {
-    package var run: StoredRunID
-    package var lines: ClosedRange<UInt32>
-
-    package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
-      self.run = run
-      self.lines = lines
-    }
-  }
-
   package var id: StoredUUID
   package var app: String
-  package var parts: [Part]
+  package var parts: [StoredLines]
   /// Lines that never became a notification.
   package var rejectedCount: Int
   package var createdAt: StoreInstant
 
-  package init(id: StoredUUID, app: String, parts: [Part], rejectedCount: Int, createdAt: StoreInstant) {
+  package init(id: StoredUUID, app: String, parts: [StoredLines], rejectedCount: Int, createdAt: StoreInstant) {
     self.id = id
     self.app = app
     self.parts = parts

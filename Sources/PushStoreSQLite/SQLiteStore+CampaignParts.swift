@@ -4,7 +4,7 @@ package import PushStore
 
 extension SQLiteStore {
   package func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let statement = try database.cachedStatement(
         sql: """
           INSERT INTO campaignParts (high, low, number, dueAt, content, account, endedAt)
@@ -56,7 +56,7 @@ extension SQLiteStore {
   package func begin(
     part number: Int, of campaign: StoredUUID, at instant: StoreInstant
   ) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: "UPDATE campaignParts SET begunAt = coalesce(begunAt, ?) WHERE high = ? AND low = ? AND number = ?",
         arguments: [instant.milliseconds, campaign.high.stored, campaign.low.stored, number])
@@ -64,7 +64,7 @@ extension SQLiteStore {
   }
 
   package func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       for number in numbers {
         try database.execute(
           sql: """

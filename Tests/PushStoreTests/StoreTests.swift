@@ -128,7 +128,7 @@ struct StoreTests {
       if random.chance(20) {
         let first = UInt32.random(in: 1...limit, using: &random)
         let lines = first...UInt32.random(in: first...min(limit, first + 10), using: &random)
-        changes.doubted = [IntakeChanges.PossibleDuplicates(run: Self.run, lines: lines)]
+        changes.doubted = [StoredLines(run: Self.run, lines: lines)]
         for line in lines { copies[line, default: 0] += 1 }
       }
       if random.chance(70) {
@@ -159,7 +159,7 @@ struct StoreTests {
     }
     let first = UInt32.random(in: 1...limit, using: &random)
     let range = first...UInt32.random(in: first...limit, using: &random)
-    let counts = try await store.outcomes(of: [StoredBatch.Part(run: Self.run, lines: range)])
+    let counts = try await store.outcomes(of: [StoredLines(run: Self.run, lines: range)])
     var expected = OutcomeCounts()
     expected.doubted = copies.keys.count(where: range.contains)
     expected.copies = range.reduce(0) { $0 + copies[$1, default: 0] }
@@ -180,7 +180,7 @@ struct StoreTests {
     let other = StoredRunID(high: .max, low: .max)
     let batch = StoredBatch(
       id: StoredUUID(high: .max, low: 1), app: "news",
-      parts: [StoredBatch.Part(run: other, lines: 5...9), StoredBatch.Part(run: Self.run, lines: 1...UInt32.max)],
+      parts: [StoredLines(run: other, lines: 5...9), StoredLines(run: Self.run, lines: 1...UInt32.max)],
       rejectedCount: 3, createdAt: StoreInstant(milliseconds: 7))
     try await store.add(batch)
     #expect(try await store.batch(batch.id) == batch)
@@ -223,7 +223,7 @@ struct StoreTests {
         IntakeChanges.NotAccepted(
           notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
       }
-      changes.doubted.append(IntakeChanges.PossibleDuplicates(run: run, lines: 5...7))
+      changes.doubted.append(StoredLines(run: run, lines: 5...7))
     }
     changes.ended = [(Self.run, StoreInstant(milliseconds: 50))]
     try store.write(changes)
@@ -245,7 +245,7 @@ struct StoreTests {
     let gone = StoredRunID(high: 2, low: 2)
     func batch(_ number: UInt64, _ runs: [StoredRunID]) -> StoredBatch {
       StoredBatch(
-        id: StoredUUID(high: number, low: 0), app: "news", parts: runs.map { StoredBatch.Part(run: $0, lines: 1...9) },
+        id: StoredUUID(high: number, low: 0), app: "news", parts: runs.map { StoredLines(run: $0, lines: 1...9) },
         rejectedCount: 0, createdAt: StoreInstant(milliseconds: 1))
     }
     let (queued, old, empty) = (batch(1, [gone, Self.run]), batch(2, [gone]), batch(3, []))
