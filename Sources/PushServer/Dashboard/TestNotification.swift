@@ -51,7 +51,7 @@ extension Dashboard {
 
   /// What became of it, or that it is not known yet.
   func testResult(_ id: NotificationID, _ app: PushApp) async throws -> HTML {
-    let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
+    let stored = StoredNotificationID(id)
     let pending = outcomes.app(of: stored)
     let outcome = try await store.notification(stored).outcome
     guard let owner = outcome?.app ?? pending, owner == app.id else { return .empty }
