@@ -78,46 +78,10 @@ package struct OutcomeCounts: Hashable, Sendable {
 
 /// The changes that the intake writes at one time.
 package struct IntakeChanges: Sendable {
-  package struct Began: Sendable {
-    package var run: StoredRunID
-    package var app: String
-    package var at: StoreInstant
-
-    package init(run: StoredRunID, app: String, at: StoreInstant) {
-      self.run = run
-      self.app = app
-      self.at = at
-    }
-  }
-
+  package var began: [(run: StoredRunID, app: String, at: StoreInstant)] = []
   /// Neighbouring lines that were accepted.
-  package struct Accepted: Sendable {
-    package var run: StoredRunID
-    package var lines: ClosedRange<UInt32>
-    package var confirmation: String
-
-    package init(run: StoredRunID, lines: ClosedRange<UInt32>, confirmation: String) {
-      self.run = run
-      self.lines = lines
-      self.confirmation = confirmation
-    }
-  }
-
-  package struct NotAccepted: Sendable {
-    package var notification: StoredNotificationID
-    package var state: String
-    package var detail: String
-
-    package init(notification: StoredNotificationID, state: String, detail: String) {
-      self.notification = notification
-      self.state = state
-      self.detail = detail
-    }
-  }
-
-  package var began: [Began] = []
-  package var accepted: [Accepted] = []
-  package var notAccepted: [NotAccepted] = []
+  package var accepted: [(run: StoredRunID, lines: ClosedRange<UInt32>, confirmation: String)] = []
+  package var notAccepted: [(notification: StoredNotificationID, state: String, detail: String)] = []
   /// Lines that may have arrived and were sent again, once each.
   package var doubted: [StoredLines] = []
   package var gone: [StoredGoneDevice] = []

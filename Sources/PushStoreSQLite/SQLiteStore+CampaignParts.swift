@@ -76,20 +76,16 @@ extension SQLiteStore {
   }
 
   package func end(_ parts: [EndedCampaignPart]) throws(StoreError) {
-    do {
-      try pool.write { database in
-        let statement = try database.cachedStatement(
-          sql: "UPDATE campaignParts SET account = ?, endedAt = ? WHERE high = ? AND low = ? AND number = ?")
-        for part in parts {
-          try statement.execute(
-            arguments: [
-              Data(part.account), part.endedAt.milliseconds, part.campaign.high.stored, part.campaign.low.stored,
-              part.number,
-            ])
-        }
+    try writeNow { database in
+      let statement = try database.cachedStatement(
+        sql: "UPDATE campaignParts SET account = ?, endedAt = ? WHERE high = ? AND low = ? AND number = ?")
+      for part in parts {
+        try statement.execute(
+          arguments: [
+            Data(part.account), part.endedAt.milliseconds, part.campaign.high.stored, part.campaign.low.stored,
+            part.number,
+          ])
       }
-    } catch {
-      throw StoreError(error, path: path)
     }
   }
 }

@@ -4,11 +4,7 @@ package import PushStore
 
 extension SQLiteStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
-    do {
-      try pool.write { database in try OutcomeWriter(database, path: path).write(changes) }
-    } catch {
-      throw StoreError(error, path: path)
-    }
+    try writeNow { database in try OutcomeWriter(database, path: path).write(changes) }
   }
 
   package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
@@ -211,7 +207,7 @@ struct OutcomeWriter {
       try begin.execute(
         arguments: [entry.run.high.stored, Int64(entry.run.low), entry.app, entry.at.milliseconds])
     }
-    for entry in changes.accepted { try write(entry) }
+    for entry in changes.accepted { try writeAccepted(entry.run, entry.lines, entry.confirmation) }
     for entry in changes.doubted { try write(entry) }
     let refuse = try database.cachedStatement(
       sql: """
@@ -245,20 +241,22 @@ struct OutcomeWriter {
 
   /// Ranges never overlap: where a notification was sent again after a crash, the first time
   /// counts.
-  private mutating func write(_ entry: IntakeChanges.Accepted) throws {
-    let run = try number(of: entry.run)
+  private mutating func writeAccepted(
+    _ id: StoredRunID, _ lines: ClosedRange<UInt32>, _ confirmation: String
+  ) throws {
+    let run = try number(of: id)
     let insert = try database.cachedStatement(
       sql: "INSERT INTO accepted (run, first, last, confirmation) VALUES (?, ?, ?, ?)")
     let next = try database.cachedStatement(
       sql: "SELECT first, last FROM accepted WHERE run = ? AND first <= ? ORDER BY first DESC LIMIT 1")
     // From the end: what lies before the range found is looked at next.
-    var last = Int64(entry.lines.upperBound)
-    let first = Int64(entry.lines.lowerBound)
+    var last = Int64(lines.upperBound)
+    let first = Int64(lines.lowerBound)
     while first <= last {
       let found = try Row.fetchOne(next, arguments: [run, last])
       let (from, to): (Int64, Int64) = found.map { ($0["first"], $0["last"]) } ?? (0, 0)
       let start = max(first, to + 1)
-      if start <= last { try insert.execute(arguments: [run, start, last, entry.confirmation]) }
+      if start <= last { try insert.execute(arguments: [run, start, last, confirmation]) }
       guard to >= first else { return }
       last = from - 1
     }

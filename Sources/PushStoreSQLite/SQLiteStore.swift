@@ -87,6 +87,11 @@ package final class SQLiteStore: Store {
   func read<Value: Sendable>(_ body: @Sendable @escaping (Database) throws -> Value) async throws(StoreError) -> Value {
     do { return try await pool.read(body) } catch { throw StoreError(error, path: path) }
   }
+
+  /// A commit of its own, for a thread that may wait.
+  func writeNow(_ body: (Database) throws -> Void) throws(StoreError) {
+    do { try pool.write(body) } catch { throw StoreError(error, path: path) }
+  }
 }
 
 extension StoreError {

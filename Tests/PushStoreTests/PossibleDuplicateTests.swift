@@ -22,7 +22,7 @@ struct PossibleDuplicateTests {
   func copies() async throws {
     let store = try SQLiteStore(path: place.path("store.db"))
     var changes = IntakeChanges()
-    changes.began = [IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1))]
+    changes.began = [(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1))]
     let ranges: [ClosedRange<UInt32>] = [1...10, 1...10, 5...20, 30...30, 1...3]
     changes.doubted = ranges.map { StoredLines(run: Self.run, lines: $0) }
     try store.write(changes)

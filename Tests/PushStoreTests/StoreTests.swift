@@ -16,7 +16,7 @@ struct StoreTests {
 
   private static func began(_ app: String = "news") -> IntakeChanges {
     var changes = IntakeChanges()
-    changes.began = [IntakeChanges.Began(run: run, app: app, at: StoreInstant(milliseconds: 1000))]
+    changes.began = [(run: run, app: app, at: StoreInstant(milliseconds: 1000))]
     return changes
   }
 
@@ -92,7 +92,7 @@ struct StoreTests {
   func reopening() async throws {
     var store = try SQLiteStore(path: path)
     var changes = Self.began()
-    changes.accepted = [IntakeChanges.Accepted(run: Self.run, lines: 1...3, confirmation: "confirmed")]
+    changes.accepted = [(run: Self.run, lines: 1...3, confirmation: "confirmed")]
     try store.write(changes)
     try store.close()
     let attributes = try FileManager.default.attributesOfItem(atPath: path)
@@ -135,14 +135,14 @@ struct StoreTests {
         let first = UInt32.random(in: 1...limit, using: &random)
         let last = UInt32.random(in: first...min(limit, first + 40), using: &random)
         let confirmation = random.chance(50) ? "confirmed" : "quiet"
-        changes.accepted = [IntakeChanges.Accepted(run: Self.run, lines: first...last, confirmation: confirmation)]
+        changes.accepted = [(run: Self.run, lines: first...last, confirmation: confirmation)]
         for line in first...last where accepted[line] == nil { accepted[line] = confirmation }
       } else {
         let line = UInt32.random(in: 1...limit, using: &random)
         let detail = random.chance(50) ? "8 invalid token" : "410 Unregistered"
         let notification = StoredNotificationID(run: Self.run, line: line)
         changes.notAccepted = [
-          IntakeChanges.NotAccepted(notification: notification, state: "rejected", detail: detail)
+          (notification: notification, state: "rejected", detail: detail)
         ]
         others[line] = detail
       }
@@ -216,12 +216,11 @@ struct StoreTests {
     let store = try SQLiteStore(path: path)
     var changes = Self.began()
     let second = StoredRunID(high: 1, low: 2)
-    changes.began.append(IntakeChanges.Began(run: second, app: "news", at: StoreInstant(milliseconds: 1)))
+    changes.began.append((run: second, app: "news", at: StoreInstant(milliseconds: 1)))
     for run in [Self.run, second] {
-      changes.accepted.append(IntakeChanges.Accepted(run: run, lines: 1...10_000, confirmation: "quiet"))
+      changes.accepted.append((run: run, lines: 1...10_000, confirmation: "quiet"))
       changes.notAccepted += (10_001...16_000).map {
-        IntakeChanges.NotAccepted(
-          notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
+        (notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
       }
       changes.doubted.append(StoredLines(run: run, lines: 5...7))
     }
@@ -269,11 +268,11 @@ struct StoreTests {
     var changes = Self.began()
     let (open, ended) = (StoredRunID(high: 1, low: .max), StoredRunID(high: 3, low: 3))
     for run in [open, ended] {
-      changes.began.append(IntakeChanges.Began(run: run, app: "news", at: StoreInstant(milliseconds: 1)))
+      changes.began.append((run: run, app: "news", at: StoreInstant(milliseconds: 1)))
     }
     changes.ended = [(ended, StoreInstant(milliseconds: 10))]
     changes.accepted = [Self.run, open, ended].map {
-      IntakeChanges.Accepted(run: $0, lines: 1...1, confirmation: "quiet")
+      (run: $0, lines: 1...1, confirmation: "quiet")
     }
     try store.write(changes)
     try await store.endRuns(except: [open], at: StoreInstant(milliseconds: 50))

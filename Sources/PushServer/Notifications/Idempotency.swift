@@ -20,11 +20,6 @@ struct Idempotency: RouterMiddleware {
   /// The requests of this process, also when its service restarts.
   private static let running = RunningRequests()
 
-  init(access: ControlAccess, store: any Store) {
-    self.access = access
-    self.store = store
-  }
-
   /// What belongs to an answer, whenever it is given.
   private static let repeatedHeaders: [HTTPField.Name] = [.contentType, .location, .eTag]
 

@@ -103,15 +103,8 @@ struct NotificationRoutes: Sendable {
       // Its name before "accepted" meant the gateway's word only.
       json.field("accepted", queuedCount)
       json.field("rejected", body.rejectedCount)
-      json.array("errors", body.errors) { error, json in
-        json.field("line", error.line)
-        json.field("detail", error.detail)
-      }
-      guard !body.warnings.isEmpty else { return }
-      json.array("warnings", body.warnings) { warning, json in
-        json.field("line", warning.line)
-        json.field("detail", warning.detail)
-      }
+      json.lines("errors", body.errors)
+      if !body.warnings.isEmpty { json.lines("warnings", body.warnings) }
     }
   }
 
@@ -138,10 +131,9 @@ struct NotificationRoutes: Sendable {
     let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
     let ids = references.indices.map { NotificationID(run: run, line: UInt32($0 + 1)) }
     var changes = IntakeChanges()
-    changes.began = [IntakeChanges.Began(run: StoredRunID(run), app: app.id, at: now)]
+    changes.began = [(run: StoredRunID(run), app: app.id, at: now)]
     changes.notAccepted = ids.map {
-      IntakeChanges.NotAccepted(
-        notification: StoredNotificationID($0), state: Outcome.Kind.suppressed.rawValue, detail: "")
+      (notification: StoredNotificationID($0), state: Outcome.Kind.suppressed.rawValue, detail: "")
     }
     changes.ended = [(StoredRunID(run), now)]
     try await store.settle(changes)
