@@ -111,11 +111,23 @@ extension Response {
   }
 
   static func json(_ status: HTTPResponse.Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
-    var json = JSONWriter()
-    json.object(body)
-    return Response(
+    json(status, text: JSONWriter.text(body))
+  }
+
+  static func json(_ status: HTTPResponse.Status = .ok, text: String) -> Response {
+    Response(
       status: status, headers: [.contentType: "application/json"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+  }
+}
+
+extension JSONWriter {
+  /// What is to be said of some lines of a body.
+  mutating func lines(_ name: String, _ lines: [(line: Int, detail: String)]) {
+    array(name, lines) { line, json in
+      json.field("line", line.line)
+      json.field("detail", line.detail)
+    }
   }
 }
 
