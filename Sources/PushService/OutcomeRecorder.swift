@@ -66,7 +66,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     let id = StoredRunID(run)
     state.withLock { state in
       state.runs[id] = Run(app: app)
-      state.changes.began.append(IntakeChanges.Began(run: id, app: app, at: clock.now))
+      state.changes.began.append((run: id, app: app, at: clock.now))
     }
   }
 
@@ -87,7 +87,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     let id = StoredRunID(run)
     let ranges = lines.map { UInt32(truncatingIfNeeded: $0) }.ranges
     state.withLock { state in
-      state.changes.doubted += ranges.map { IntakeChanges.PossibleDuplicates(run: id, lines: $0) }
+      state.changes.doubted += ranges.map { StoredLines(run: id, lines: $0) }
     }
   }
 
@@ -96,15 +96,9 @@ package final class OutcomeRecorder: IntakeRecorder {
   ) {
     let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
     let (name, detail) = (outcome.kind.rawValue, outcome.detail)
-    var gone: StoredGoneDevice?
-    if outcome.saysGone, let bytes = try? DeviceToken(hex: token).bytes {
-      gone = StoredGoneDevice(
-        app: app, token: bytes, since: goneSince.map { StoreInstant(milliseconds: Int64(clamping: $0)) },
-        foundAt: clock.now)
-    }
+    let gone = outcome.saysGone ? goneDevice(app, token, since: goneSince) : nil
     state.withLock { state in
-      state.changes.notAccepted.append(
-        IntakeChanges.NotAccepted(notification: notification, state: name, detail: detail))
+      state.changes.notAccepted.append((notification: notification, state: name, detail: detail))
       if let gone { state.changes.gone.append(gone) }
       state.recent[app, default: []].append(Recent(at: clock.now, token: token, state: name, detail: detail))
       // All but the latest are removed together, so that each costs little.
@@ -117,10 +111,14 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   /// A campaign has found a device gone.
   func gone(app: String, token: String, since: UInt64?) {
-    guard let bytes = try? DeviceToken(hex: token).bytes else { return }
-    let device = StoredGoneDevice(
-      app: app, token: bytes, since: since.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: clock.now)
+    guard let device = goneDevice(app, token, since: since) else { return }
     state.withLock { $0.changes.gone.append(device) }
+  }
+
+  private func goneDevice(_ app: String, _ token: String, since: UInt64?) -> StoredGoneDevice? {
+    guard let bytes = try? DeviceToken(hex: token).bytes else { return nil }
+    return StoredGoneDevice(
+      app: app, token: bytes, since: since.map { StoreInstant(milliseconds: Int64(clamping: $0)) }, foundAt: clock.now)
   }
 
   package func ended(_ run: IntakeRunID) {
@@ -204,7 +202,7 @@ extension IntakeChanges {
   fileprivate var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
 
   fileprivate mutating func add(_ lines: [UInt32], of run: StoredRunID, _ confirmation: String) {
-    accepted += lines.ranges.map { Accepted(run: run, lines: $0, confirmation: confirmation) }
+    accepted += lines.ranges.map { (run: run, lines: $0, confirmation: confirmation) }
   }
 }
 

@@ -39,7 +39,7 @@ package protocol Store: Sendable {
   func add(_ batch: StoredBatch) async throws(StoreError)
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
   /// How many of the notifications have which outcome; the rest has none yet.
-  func outcomes(of parts: [StoredBatch.Part]) async throws(StoreError) -> OutcomeCounts
+  func outcomes(of parts: [StoredLines]) async throws(StoreError) -> OutcomeCounts
   /// Devices that are gone, in the order in which they were found.
   ///
   /// - Parameter cursor: the last ``StoredGoneDevice/number`` that is known; 0 from the beginning.
@@ -98,19 +98,14 @@ package protocol Store: Sendable {
   /// - Parameters:
   ///   - key: of the last device of the page before; 0 from the beginning.
   ///   - last: the key of the last device that belongs to the audience.
-  ///   - timeZone: nil: all of them; `.some(nil)`: only devices without a time zone.
   func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
   ) async throws(StoreError) -> [AudienceDevice]
   /// Those of an app's devices with these keys that are there, in the order of the keys. A device
   /// that two have become is there under both keys while the app has an unfinished campaign.
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
-  /// The time zones of the audience, with the number of devices in each. Nil: devices without one.
-  func audienceTimeZones(
-    app: String, filter: AudienceFilter, through last: Int64
-  ) async throws(StoreError) -> [String?: Int]
 
   // MARK: Apps
   //

@@ -77,22 +77,11 @@ package struct RememberedFrames: Hashable, Sendable {
   /// The end of their connection. Nil: the process was killed before.
   package var end: EndedConnection?
   package var acceptedLines: [ClosedRange<UInt32>] = []
-  package var notAccepted: [UInt32: StoredRefusal] = [:]
+  package var notAccepted: [UInt32: StoredOutcome] = [:]
   /// The end of their run: no answer came later. Nil: it has not ended.
   package var answeredBy: StoreInstant?
 
   package init(frames: ForwardedFrames) { self.frames = frames }
-}
-
-/// The state and the detail of a notification that was not accepted; see ``StoredOutcome``.
-package struct StoredRefusal: Hashable, Sendable {
-  package var state: String
-  package var detail: String
-
-  package init(state: String, detail: String) {
-    self.state = state
-    self.detail = detail
-  }
 }
 
 /// The changes that the bridge writes at one time.

@@ -20,6 +20,17 @@ package struct StoredNotificationID: Hashable, Sendable {
   }
 }
 
+/// Neighbouring lines of a run.
+package struct StoredLines: Hashable, Sendable {
+  package var run: StoredRunID
+  package var lines: ClosedRange<UInt32>
+
+  package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
+    self.run = run
+    self.lines = lines
+  }
+}
+
 /// What the store knows of one notification that was accepted.
 package struct StoredNotification: Hashable, Sendable {
   /// Nil: it has none, or the notification is not known.
@@ -67,58 +78,12 @@ package struct OutcomeCounts: Hashable, Sendable {
 
 /// The changes that the intake writes at one time.
 package struct IntakeChanges: Sendable {
-  package struct Began: Sendable {
-    package var run: StoredRunID
-    package var app: String
-    package var at: StoreInstant
-
-    package init(run: StoredRunID, app: String, at: StoreInstant) {
-      self.run = run
-      self.app = app
-      self.at = at
-    }
-  }
-
+  package var began: [(run: StoredRunID, app: String, at: StoreInstant)] = []
   /// Neighbouring lines that were accepted.
-  package struct Accepted: Sendable {
-    package var run: StoredRunID
-    package var lines: ClosedRange<UInt32>
-    package var confirmation: String
-
-    package init(run: StoredRunID, lines: ClosedRange<UInt32>, confirmation: String) {
-      self.run = run
-      self.lines = lines
-      self.confirmation = confirmation
-    }
-  }
-
-  package struct NotAccepted: Sendable {
-    package var notification: StoredNotificationID
-    package var state: String
-    package var detail: String
-
-    package init(notification: StoredNotificationID, state: String, detail: String) {
-      self.notification = notification
-      self.state = state
-      self.detail = detail
-    }
-  }
-
-  /// Neighbouring lines that may have arrived and were sent again, once each.
-  package struct PossibleDuplicates: Sendable {
-    package var run: StoredRunID
-    package var lines: ClosedRange<UInt32>
-
-    package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
-      self.run = run
-      self.lines = lines
-    }
-  }
-
-  package var began: [Began] = []
-  package var accepted: [Accepted] = []
-  package var notAccepted: [NotAccepted] = []
-  package var doubted: [PossibleDuplicates] = []
+  package var accepted: [(run: StoredRunID, lines: ClosedRange<UInt32>, confirmation: String)] = []
+  package var notAccepted: [(notification: StoredNotificationID, state: String, detail: String)] = []
+  /// Lines that may have arrived and were sent again, once each.
+  package var doubted: [StoredLines] = []
   package var gone: [StoredGoneDevice] = []
   package var ended: [(run: StoredRunID, at: StoreInstant)] = []
   package var bridge = BridgeChanges()
@@ -151,25 +116,14 @@ package struct StoredGoneDevice: Hashable, Sendable {
 
 /// Notifications that were handed over in one request.
 package struct StoredBatch: Hashable, Sendable {
-  /// Neighbouring lines of a run.
-  package struct Part: Hashable, Sendable {
-    package var run: StoredRunID
-    package var lines: ClosedRange<UInt32>
-
-    package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
-      self.run = run
-      self.lines = lines
-    }
-  }
-
   package var id: StoredUUID
   package var app: String
-  package var parts: [Part]
+  package var parts: [StoredLines]
   /// Lines that never became a notification.
   package var rejectedCount: Int
   package var createdAt: StoreInstant
 
-  package init(id: StoredUUID, app: String, parts: [Part], rejectedCount: Int, createdAt: StoreInstant) {
+  package init(id: StoredUUID, app: String, parts: [StoredLines], rejectedCount: Int, createdAt: StoreInstant) {
     self.id = id
     self.app = app
     self.parts = parts

@@ -34,22 +34,13 @@ final class GroupWriter: Sendable {
     self.path = path
   }
 
-  /// Returns when it is durable.
+  /// Concurrent calls share a commit. Returns when it is durable.
+  ///
+  /// - Parameters:
+  ///   - isBulk: a portion of something long.
+  ///   - body: must be short.
   func write<Value: Sendable>(
-    _ body: @Sendable @escaping (Database) throws -> Value
-  ) async throws(StoreError) -> Value {
-    try await write(isBulk: false, body)
-  }
-
-  /// The same for a portion of something long.
-  func writeInBulk<Value: Sendable>(
-    _ body: @Sendable @escaping (Database) throws -> Value
-  ) async throws(StoreError) -> Value {
-    try await write(isBulk: true, body)
-  }
-
-  private func write<Value: Sendable>(
-    isBulk: Bool, _ body: @Sendable @escaping (Database) throws -> Value
+    isBulk: Bool = false, _ body: @Sendable @escaping (Database) throws -> Value
   ) async throws(StoreError) -> Value {
     let path = path
     let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
@@ -68,6 +59,19 @@ final class GroupWriter: Sendable {
       add(entry, isBulk: isBulk)
     }
     return try result.get()
+  }
+
+  /// Deletes rows in several short turns.
+  ///
+  /// - Parameter rows: the table and a condition, whose last argument is how many rows it selects.
+  func delete(_ rows: String, _ arguments: StatementArguments, portion: Int) async throws(StoreError) {
+    var count = portion
+    while count >= portion {
+      count = try await write(isBulk: true) { database in
+        try database.execute(sql: "DELETE FROM " + rows, arguments: arguments + [portion])
+        return database.changesCount
+      }
+    }
   }
 
   private func add(_ entry: Entry, isBulk: Bool) {

@@ -18,7 +18,7 @@ extension SQLiteStore {
   }
 
   package func pause(app: String, at instant: StoreInstant) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: """
           INSERT INTO appStates (app, pausedAt) VALUES (?, ?)
@@ -28,7 +28,7 @@ extension SQLiteStore {
   }
 
   package func resume(app: String) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(sql: "DELETE FROM appStates WHERE app = ?", arguments: [app])
     }
   }

@@ -84,7 +84,7 @@ extension SQLiteStore {
   }
 
   package func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: """
           INSERT INTO bridgeApps (app, feedbackCursor) VALUES (?, ?)
@@ -94,7 +94,7 @@ extension SQLiteStore {
   }
 
   package func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       if let now {
         try database.execute(
           sql: "INSERT OR REPLACE INTO bridgeLife (number, at) VALUES (1, ?)", arguments: [now.milliseconds])
@@ -162,8 +162,7 @@ extension ForwardedFrames {
     self.init(
       app: row["app"], client: row["client"], position: row["position"],
       connection: UInt64(bitPattern: row["connection"]), firstFrame: UInt64(clamping: row["firstFrame"] as Int64),
-      run: StoredRunID(
-        high: UInt64(bitPattern: row["runHigh"]), low: UInt32(truncatingIfNeeded: row["runLow"] as Int64)),
+      run: StoredRunID(storedHigh: row["runHigh"], low: row["runLow"]),
       firstLine: UInt32(truncatingIfNeeded: row["firstLine"] as Int64), digests: Array(row["digests"] as Data),
       at: StoreInstant(milliseconds: row["at"]), isRecognised: row["isRecognised"])
   }
@@ -171,10 +170,7 @@ extension ForwardedFrames {
 
 extension RememberedFrames {
   fileprivate mutating func addOutcomes(_ database: Database) throws {
-    let run = try Int64.fetchOne(
-      database, sql: "SELECT number FROM runs WHERE high = ? AND low = ?",
-      arguments: [frames.run.high.stored, Int64(frames.run.low)])
-    guard let run, frames.count > 0 else { return }
+    guard let run = try frames.run.number(in: database), frames.count > 0 else { return }
     let first = Int64(frames.firstLine)
     let last = first + Int64(frames.count) - 1
     let accepted = try Row.fetchAll(
@@ -191,8 +187,8 @@ extension RememberedFrames {
       database, sql: "SELECT line, state, detail FROM notAccepted WHERE run = ? AND line BETWEEN ? AND ?",
       arguments: [run, first, last])
     for row in others {
-      notAccepted[UInt32(truncatingIfNeeded: row["line"] as Int64)] = StoredRefusal(
-        state: row["state"], detail: row["detail"])
+      notAccepted[UInt32(truncatingIfNeeded: row["line"] as Int64)] = StoredOutcome(
+        state: row["state"], detail: row["detail"], app: frames.app)
     }
   }
 }

@@ -4,7 +4,7 @@ package import PushStore
 
 extension SQLiteStore {
   package func add(_ parts: [StoredCampaignPart], of campaign: StoredUUID) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let statement = try database.cachedStatement(
         sql: """
           INSERT INTO campaignParts (high, low, number, dueAt, content, account, endedAt)
@@ -56,7 +56,7 @@ extension SQLiteStore {
   package func begin(
     part number: Int, of campaign: StoredUUID, at instant: StoreInstant
   ) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: "UPDATE campaignParts SET begunAt = coalesce(begunAt, ?) WHERE high = ? AND low = ? AND number = ?",
         arguments: [instant.milliseconds, campaign.high.stored, campaign.low.stored, number])
@@ -64,7 +64,7 @@ extension SQLiteStore {
   }
 
   package func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       for number in numbers {
         try database.execute(
           sql: """
@@ -76,20 +76,16 @@ extension SQLiteStore {
   }
 
   package func end(_ parts: [EndedCampaignPart]) throws(StoreError) {
-    do {
-      try pool.write { database in
-        let statement = try database.cachedStatement(
-          sql: "UPDATE campaignParts SET account = ?, endedAt = ? WHERE high = ? AND low = ? AND number = ?")
-        for part in parts {
-          try statement.execute(
-            arguments: [
-              Data(part.account), part.endedAt.milliseconds, part.campaign.high.stored, part.campaign.low.stored,
-              part.number,
-            ])
-        }
+    try writeNow { database in
+      let statement = try database.cachedStatement(
+        sql: "UPDATE campaignParts SET account = ?, endedAt = ? WHERE high = ? AND low = ? AND number = ?")
+      for part in parts {
+        try statement.execute(
+          arguments: [
+            Data(part.account), part.endedAt.milliseconds, part.campaign.high.stored, part.campaign.low.stored,
+            part.number,
+          ])
       }
-    } catch {
-      throw StoreError(error, path: path)
     }
   }
 }

@@ -12,7 +12,7 @@ extension SQLiteStore {
 
   package func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool {
     let head = campaign.head
-    return try await write { database in
+    return try await writer.write { database in
       let count = try Int.fetchOne(
         database, sql: "SELECT count(*) FROM campaigns WHERE app = ? AND endedAt IS NULL", arguments: [head.app])
       guard count ?? 0 < openLimit else { return false }
@@ -131,7 +131,7 @@ extension SQLiteStore {
 
   package func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool {
     let head = campaign.head
-    return try await write { database in
+    return try await writer.write { database in
       try database.execute(
         sql: """
           UPDATE campaigns SET state = ?, version = ? + 1, name = ?, isForDevices = ?, isDryRun = ?, beginsAt = ?,
@@ -174,7 +174,7 @@ extension SQLiteStore {
   private func forget(
     where condition: String, _ arguments: StatementArguments
   ) async throws(StoreError) -> [StoredUUID] {
-    try await write { database in
+    try await writer.write { database in
       let rows = try Row.fetchAll(
         database, sql: "SELECT high, low FROM campaigns WHERE \(condition)", arguments: arguments)
       let statement = try database.cachedStatement(sql: "DELETE FROM campaigns WHERE high = ? AND low = ?")

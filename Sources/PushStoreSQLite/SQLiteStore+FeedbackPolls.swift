@@ -14,7 +14,7 @@ extension SQLiteStore {
   }
 
   package func noteFeedbackPoll(app: String, at instant: StoreInstant) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: "INSERT INTO feedbackPolls VALUES (?, ?) ON CONFLICT DO UPDATE SET polledAt = excluded.polledAt",
         arguments: [app, instant.milliseconds])

@@ -21,7 +21,7 @@ extension SQLiteStore {
   package func begin(
     _ request: IdempotentRequest, oldest: StoreInstant
   ) async throws(StoreError) -> IdempotentBeginning {
-    try await write { database in
+    try await writer.write { database in
       let insert = try database.cachedStatement(
         sql: """
           INSERT INTO idempotency (caller, key, digest, begunAt) VALUES (?, ?, ?, ?)
@@ -49,7 +49,7 @@ extension SQLiteStore {
   }
 
   package func finish(_ request: IdempotentRequest, _ answer: StoredAnswer) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let statement = try database.cachedStatement(
         sql: """
           UPDATE idempotency SET status = ?, headers = ?, body = ? WHERE caller = ? AND key = ?
@@ -60,24 +60,17 @@ extension SQLiteStore {
   }
 
   package func withdraw(_ request: IdempotentRequest) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let statement = try database.cachedStatement(sql: "DELETE FROM idempotency WHERE caller = ? AND key = ?")
       try statement.execute(arguments: [request.caller, request.key])
     }
   }
 
   package func forgetRequests(begunBefore instant: StoreInstant) async throws(StoreError) {
-    let portion = 2_000
-    var count = portion
-    while count == portion {
-      count = try await writer.writeInBulk { database in
-        try database.execute(
-          sql: """
-            DELETE FROM idempotency WHERE (caller, key) IN (
-              SELECT caller, key FROM idempotency WHERE begunAt < ? ORDER BY begunAt LIMIT ?)
-            """, arguments: [instant.milliseconds, portion])
-        return database.changesCount
-      }
-    }
+    try await writer.delete(
+      """
+      idempotency WHERE (caller, key) IN (
+        SELECT caller, key FROM idempotency WHERE begunAt < ? ORDER BY begunAt LIMIT ?)
+      """, [instant.milliseconds], portion: 2_000)
   }
 }

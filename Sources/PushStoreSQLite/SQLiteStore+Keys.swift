@@ -4,7 +4,7 @@ package import PushStore
 
 extension SQLiteStore {
   package func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool {
-    try await write { database in
+    try await writer.write { database in
       if let creator {
         let sql = "SELECT apps FROM keys WHERE id = ? AND revokedAt IS NULL"
         guard let apps = try String.fetchOne(database, sql: sql, arguments: [creator]),
@@ -28,7 +28,7 @@ extension SQLiteStore {
   }
 
   package func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool {
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: "UPDATE keys SET revokedAt = ? WHERE id = ? AND revokedAt IS NULL",
         arguments: [instant.milliseconds, id])
@@ -37,7 +37,7 @@ extension SQLiteStore {
   }
 
   package func noteUse(of keys: [String: StoreInstant]) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let statement = try database.cachedStatement(sql: "UPDATE keys SET lastUsedAt = ? WHERE id = ?")
       for (id, instant) in keys { try statement.execute(arguments: [instant.milliseconds, id]) }
     }

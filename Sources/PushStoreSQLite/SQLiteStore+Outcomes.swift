@@ -4,11 +4,7 @@ package import PushStore
 
 extension SQLiteStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
-    do {
-      try pool.write { database in try OutcomeWriter(database, path: path).write(changes) }
-    } catch {
-      throw StoreError(error, path: path)
-    }
+    try writeNow { database in try OutcomeWriter(database, path: path).write(changes) }
   }
 
   package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
@@ -51,7 +47,7 @@ extension SQLiteStore {
   }
 
   package func add(_ batch: StoredBatch) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let (high, low) = (batch.id.high.stored, batch.id.low.stored)
       try database.execute(
         sql: "INSERT INTO batches (high, low, app, rejectedCount, createdAt) VALUES (?, ?, ?, ?, ?)",
@@ -76,12 +72,12 @@ extension SQLiteStore {
       let parts = try Row.fetchAll(
         database, sql: "SELECT * FROM batchParts WHERE high = ? AND low = ? ORDER BY part", arguments: key)
       return StoredBatch(
-        id: id, app: row["app"], parts: parts.map(StoredBatch.Part.init), rejectedCount: row["rejectedCount"],
+        id: id, app: row["app"], parts: parts.map(StoredLines.init), rejectedCount: row["rejectedCount"],
         createdAt: StoreInstant(milliseconds: row["createdAt"]))
     }
   }
 
-  package func outcomes(of parts: [StoredBatch.Part]) async throws(StoreError) -> OutcomeCounts {
+  package func outcomes(of parts: [StoredLines]) async throws(StoreError) -> OutcomeCounts {
     try await read { database in
       var counts = OutcomeCounts()
       for part in parts { try counts.add(part, database) }
@@ -102,33 +98,23 @@ extension SQLiteStore {
 
   package func forget(endedBefore instant: StoreInstant) async throws(StoreError) {
     // A run with millions of rows would hold the writer up: its rows go first, in portions.
-    let portion = 5_000
     let runs = try await read { database in
       try Int64.fetchAll(database, sql: "SELECT number FROM runs WHERE endedAt < ?", arguments: [instant.milliseconds])
     }
     for run in runs {
       for (table, key) in [("accepted", "first"), ("notAccepted", "line"), ("copies", "first")] {
-        var count = portion
         // Several ranges of copies may begin with the same line.
-        while count >= portion {
-          count = try await writer.writeInBulk { database in
-            try database.execute(
-              sql: """
-                DELETE FROM \(table) WHERE run = ?1 AND \(key) IN (
-                  SELECT \(key) FROM \(table) WHERE run = ?1 LIMIT ?2)
-                """,
-              arguments: [run, portion])
-            return database.changesCount
-          }
-        }
+        try await writer.delete(
+          "\(table) WHERE run = ?1 AND \(key) IN (SELECT \(key) FROM \(table) WHERE run = ?1 LIMIT ?2)", [run],
+          portion: 5_000)
       }
-      try await write { database in
+      try await writer.write { database in
         try database.execute(sql: "DELETE FROM runs WHERE number = ?", arguments: [run])
       }
     }
     try await forgetReferences(begunBefore: instant)
     // A batch can be asked for as long as one of its runs.
-    try await write { database in
+    try await writer.write { database in
       try database.execute(
         sql: """
           DELETE FROM batches WHERE createdAt < ? AND NOT EXISTS (
@@ -139,12 +125,11 @@ extension SQLiteStore {
   }
 
   package func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError) {
-    try await write { database in
+    try await writer.write { database in
       let rows = try Row.fetchAll(database, sql: "SELECT number, high, low FROM runs WHERE endedAt IS NULL")
       let end = try database.cachedStatement(sql: "UPDATE runs SET endedAt = ? WHERE number = ?")
       for row in rows {
-        let run = StoredRunID(
-          high: UInt64(bitPattern: row["high"]), low: UInt32(truncatingIfNeeded: row["low"] as Int64))
+        let run = StoredRunID(storedHigh: row["high"], low: row["low"])
         if !open.contains(run) { try end.execute(arguments: [instant.milliseconds, row["number"] as Int64]) }
       }
     }
@@ -152,11 +137,8 @@ extension SQLiteStore {
 }
 
 extension OutcomeCounts {
-  fileprivate mutating func add(_ part: StoredBatch.Part, _ database: Database) throws {
-    let run = try Int64.fetchOne(
-      database, sql: "SELECT number FROM runs WHERE high = ? AND low = ?",
-      arguments: [part.run.high.stored, Int64(part.run.low)])
-    guard let run else { return }
+  fileprivate mutating func add(_ part: StoredLines, _ database: Database) throws {
+    guard let run = try part.run.number(in: database) else { return }
     let (first, last) = (Int64(part.lines.lowerBound), Int64(part.lines.upperBound))
     let ranges = try Row.fetchCursor(
       database,
@@ -183,10 +165,9 @@ extension OutcomeCounts {
   }
 }
 
-extension StoredBatch.Part {
+extension StoredLines {
   fileprivate init(_ row: Row) {
-    let run = StoredRunID(
-      high: UInt64(bitPattern: row["runHigh"]), low: UInt32(truncatingIfNeeded: row["runLow"] as Int64))
+    let run = StoredRunID(storedHigh: row["runHigh"], low: row["runLow"])
     let (first, last): (Int64, Int64) = (row["first"], row["last"])
     self.init(run: run, lines: UInt32(clamping: first)...UInt32(clamping: max(first, last)))
   }
@@ -226,7 +207,7 @@ struct OutcomeWriter {
       try begin.execute(
         arguments: [entry.run.high.stored, Int64(entry.run.low), entry.app, entry.at.milliseconds])
     }
-    for entry in changes.accepted { try write(entry) }
+    for entry in changes.accepted { try writeAccepted(entry.run, entry.lines, entry.confirmation) }
     for entry in changes.doubted { try write(entry) }
     let refuse = try database.cachedStatement(
       sql: """
@@ -260,20 +241,22 @@ struct OutcomeWriter {
 
   /// Ranges never overlap: where a notification was sent again after a crash, the first time
   /// counts.
-  private mutating func write(_ entry: IntakeChanges.Accepted) throws {
-    let run = try number(of: entry.run)
+  private mutating func writeAccepted(
+    _ id: StoredRunID, _ lines: ClosedRange<UInt32>, _ confirmation: String
+  ) throws {
+    let run = try number(of: id)
     let insert = try database.cachedStatement(
       sql: "INSERT INTO accepted (run, first, last, confirmation) VALUES (?, ?, ?, ?)")
     let next = try database.cachedStatement(
       sql: "SELECT first, last FROM accepted WHERE run = ? AND first <= ? ORDER BY first DESC LIMIT 1")
     // From the end: what lies before the range found is looked at next.
-    var last = Int64(entry.lines.upperBound)
-    let first = Int64(entry.lines.lowerBound)
+    var last = Int64(lines.upperBound)
+    let first = Int64(lines.lowerBound)
     while first <= last {
       let found = try Row.fetchOne(next, arguments: [run, last])
       let (from, to): (Int64, Int64) = found.map { ($0["first"], $0["last"]) } ?? (0, 0)
       let start = max(first, to + 1)
-      if start <= last { try insert.execute(arguments: [run, start, last, entry.confirmation]) }
+      if start <= last { try insert.execute(arguments: [run, start, last, confirmation]) }
       guard to >= first else { return }
       last = from - 1
     }
@@ -281,9 +264,9 @@ struct OutcomeWriter {
 
   mutating func number(of run: StoredRunID) throws -> Int64 {
     if let number = numbers[run] { return number }
-    let find = try database.cachedStatement(sql: "SELECT number FROM runs WHERE high = ? AND low = ?")
-    let number = try Int64.fetchOne(find, arguments: [run.high.stored, Int64(run.low)])
-    guard let number else { throw StoreError(.unusable, path: path, "a run of notifications is missing in the store") }
+    guard let number = try run.number(in: database) else {
+      throw StoreError(.unusable, path: path, "a run of notifications is missing in the store")
+    }
     numbers[run] = number
     return number
   }

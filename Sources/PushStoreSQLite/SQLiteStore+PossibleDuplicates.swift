@@ -40,7 +40,7 @@ extension OutcomeCounts {
 }
 
 extension OutcomeWriter {
-  mutating func write(_ entry: IntakeChanges.PossibleDuplicates) throws {
+  mutating func write(_ entry: StoredLines) throws {
     let insert = try database.cachedStatement(
       sql: """
         INSERT INTO copies (run, first, last, count) VALUES (?, ?, ?, 1)

@@ -18,7 +18,7 @@ extension SQLiteStore {
   package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {
     for start in stride(from: 0, to: references.count, by: Self.portion) {
       let part = references[start..<min(references.count, start + Self.portion)]
-      try await write { database in
+      try await writer.write { database in
         let insert = try database.cachedStatement(
           sql: "INSERT INTO notificationReferences VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
         for (id, reference) in part {
@@ -30,7 +30,7 @@ extension SQLiteStore {
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
     let path = path
-    try await write { database in try OutcomeWriter(database, path: path).write(changes) }
+    try await writer.write { database in try OutcomeWriter(database, path: path).write(changes) }
   }
 
   /// Forgets references to runs that are forgotten or never were.
@@ -38,18 +38,12 @@ extension SQLiteStore {
   /// - Parameter instant: runs that began before it and are not in the store. A run's identifier
   ///   begins with the milliseconds of its beginning.
   func forgetReferences(begunBefore instant: StoreInstant) async throws(StoreError) {
-    var count = Self.portion
-    while count == Self.portion {
-      count = try await writer.writeInBulk { database in
-        try database.execute(
-          sql: """
-            DELETE FROM notificationReferences WHERE (high, low, line) IN (
-              SELECT high, low, line FROM notificationReferences AS entry
-              WHERE high < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.high = entry.high AND runs.low = entry.low)
-              LIMIT ?)
-            """, arguments: [max(0, instant.milliseconds) << 16, Self.portion])
-        return database.changesCount
-      }
-    }
+    try await writer.delete(
+      """
+      notificationReferences WHERE (high, low, line) IN (
+        SELECT high, low, line FROM notificationReferences AS entry
+        WHERE high < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.high = entry.high AND runs.low = entry.low)
+        LIMIT ?)
+      """, [max(0, instant.milliseconds) << 16], portion: Self.portion)
   }
 }

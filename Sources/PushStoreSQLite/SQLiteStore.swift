@@ -36,8 +36,7 @@ package final class SQLiteStore: Store {
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
       let migrator = Schema.migrator
       if try pool.read(migrator.hasBeenSuperseded) {
-        throw StoreError(
-          .unusable, path: path, "the store \(path) was written by a newer version of carillon; use that one")
+        throw StoreError.newer(path)
       }
       try migrator.migrate(pool)
       // DatabasePool sets NORMAL when it opens a file.
@@ -66,6 +65,16 @@ package final class SQLiteStore: Store {
     if !isVisitor { try database.execute(sql: "PRAGMA wal_autocheckpoint = 4000") }
   }
 
+  /// What holds for every write: 2 is FULL (SQLite, "PRAGMA synchronous").
+  func writingSafety() throws -> (synchronous: Int?, checksReferences: Bool) {
+    try pool.writeWithoutTransaction { database in
+      (
+        try Int.fetchOne(database, sql: "PRAGMA synchronous"),
+        try Bool.fetchOne(database, sql: "PRAGMA foreign_keys") ?? false
+      )
+    }
+  }
+
   /// Size of the write-ahead log; 0 if there is none.
   package var logByteCount: Int {
     (try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int) ?? 0
@@ -79,11 +88,27 @@ package final class SQLiteStore: Store {
     do { return try await pool.read(body) } catch { throw StoreError(error, path: path) }
   }
 
-  /// Concurrent calls share a commit. The body must be short.
-  func write<Value: Sendable>(
-    _ body: @Sendable @escaping (Database) throws -> Value
-  ) async throws(StoreError) -> Value {
-    try await writer.write(body)
+  /// A commit of its own, for a thread that may wait.
+  func writeNow(_ body: (Database) throws -> Void) throws(StoreError) {
+    do { try pool.write(body) } catch { throw StoreError(error, path: path) }
+  }
+}
+
+extension StoreError {
+  static func newer(_ path: String) -> StoreError {
+    StoreError(.unusable, path: path, "the store \(path) was written by a newer version of carillon; use that one")
+  }
+}
+
+extension StoredRunID {
+  init(storedHigh high: Int64, low: Int64) {
+    self.init(high: UInt64(bitPattern: high), low: UInt32(truncatingIfNeeded: low))
+  }
+
+  /// Its number in the table `runs`; nil: it is not there.
+  func number(in database: Database) throws -> Int64? {
+    let find = try database.cachedStatement(sql: "SELECT number FROM runs WHERE high = ? AND low = ?")
+    return try Int64.fetchOne(find, arguments: [high.stored, Int64(low)])
   }
 }
 

@@ -39,6 +39,20 @@ package struct StoreFile: Sendable {
     do { try queue.close() } catch { throw StoreError(error, path: path) }
   }
 
+  /// Which migrations the store lacks.
+  ///
+  /// - Throws: ``StoreError``: it was written by a newer version, or is none.
+  package func pendingMigrations() throws(StoreError) -> [String] {
+    do {
+      let migrator = Schema.migrator
+      if try queue.read(migrator.hasBeenSuperseded) { throw StoreError.newer(path) }
+      let applied = try Set(queue.read(migrator.appliedMigrations))
+      return migrator.migrations.filter { !applied.contains($0) }
+    } catch {
+      throw StoreError(error, path: path)
+    }
+  }
+
   /// Reads the whole file.
   package func check() async throws(StoreError) -> StoreReport {
     do {

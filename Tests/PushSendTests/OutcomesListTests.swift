@@ -132,9 +132,8 @@ struct OutcomesListTests {
         .provider(ProviderRefusal(status: 400, reason: nil)): 7,
       ]
       let source = OutcomesRestoration.Source(app: "news", tokens: "t.csv", number: 1, account: account, readLine: 100)
-      let restoration = GoneRestoration(begunAt: 1_600_000_000)
-      return try restoration.restore(
-        try GoneFile(path: place.path("gone.csv")), [source], listed: listed, directory: place.path("journal"))
+      return try GoneFile(path: place.path("gone.csv")).restore(
+        [source], listed: listed, begunAt: 1_600_000_000, directory: place.path("journal"))
     }
     let whole = "timestamp,token\n1700000000,aa\n1700000001,bb\n1600000000,cc\n"
     #expect(

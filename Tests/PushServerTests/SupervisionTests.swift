@@ -81,7 +81,7 @@ struct SupervisionTests {
       case .storeWriter:
         let store = store
         outcomes.gone(app: "news", token: String(repeating: "0a", count: 32), since: nil)
-        _ = Task { try await store.write { _ in gate.pass() } }
+        _ = Task { try await store.writer.write { _ in gate.pass() } }
       }
     }
 

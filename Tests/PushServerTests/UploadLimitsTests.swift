@@ -58,11 +58,11 @@ struct UploadLimitsTests {
   @Test("a client that takes nothing of what waits is stalled; one that takes little is not")
   func writing() {
     let start = Instant(nanoseconds: 7)
-    var progress = WriteProgress(limit: .seconds(2), now: start)
-    let nothingWaits = progress.isStalled(written: 100, waiting: 0, now: start + .seconds(9))
-    let begins = progress.isStalled(written: 300, waiting: 200, now: start + .seconds(10))
-    let reads = progress.isStalled(written: 300, waiting: 199, now: start + .seconds(12))
-    let stays = progress.isStalled(written: 500, waiting: 399, now: start + .seconds(14))
+    var progress = ReadingProgress(limit: .seconds(2), 0, now: start)
+    let nothingWaits = progress.isStalled(100, isBusy: true, now: start + .seconds(9))
+    let begins = progress.isStalled(100, isBusy: false, now: start + .seconds(10))
+    let reads = progress.isStalled(101, isBusy: false, now: start + .seconds(12))
+    let stays = progress.isStalled(101, isBusy: false, now: start + .seconds(14))
     #expect([nothingWaits, begins, reads, stays] == [false, false, false, true])
   }
 

@@ -21,7 +21,7 @@ struct BridgeStoreTests {
   /// The run begins, and the first connection's first four frames are forwarded.
   private var firstFrames: IntakeChanges {
     var changes = IntakeChanges()
-    changes.began.append(IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1)))
+    changes.began.append((run: Self.run, app: "news", at: StoreInstant(milliseconds: 1)))
     changes.bridge.add(frames(1, position: 0, firstFrame: 0, line: 1, count: 4))
     return changes
   }
@@ -34,10 +34,9 @@ struct BridgeStoreTests {
     // These follow at once: they become one row.
     changes.bridge.add(frames(1, position: 4, firstFrame: 4, line: 5, count: 2))
     changes.bridge.add(frames(2, position: 6, firstFrame: 0, line: 7, count: 2))
-    changes.accepted.append(IntakeChanges.Accepted(run: Self.run, lines: 2...3, confirmation: "confirmed"))
+    changes.accepted.append((run: Self.run, lines: 2...3, confirmation: "confirmed"))
     changes.notAccepted.append(
-      IntakeChanges.NotAccepted(
-        notification: StoredNotificationID(run: Self.run, line: 4), state: "rejected", detail: "400 BadDeviceToken"))
+      (notification: StoredNotificationID(run: Self.run, line: 4), state: "rejected", detail: "400 BadDeviceToken"))
     changes.bridge.ended.append(
       EndedConnection(connection: 1, from: 3, recentFrom: nil, at: StoreInstant(milliseconds: 5000)))
     changes.bridge.ended.append(

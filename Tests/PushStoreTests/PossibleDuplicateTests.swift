@@ -14,7 +14,7 @@ struct PossibleDuplicateTests {
   init() throws { place = try Workplace() }
 
   private func counts(_ store: SQLiteStore, _ lines: ClosedRange<UInt32>) async throws -> [Int] {
-    let counts = try await store.outcomes(of: [StoredBatch.Part(run: Self.run, lines: lines)])
+    let counts = try await store.outcomes(of: [StoredLines(run: Self.run, lines: lines)])
     return [counts.doubted, counts.copies]
   }
 
@@ -22,9 +22,9 @@ struct PossibleDuplicateTests {
   func copies() async throws {
     let store = try SQLiteStore(path: place.path("store.db"))
     var changes = IntakeChanges()
-    changes.began = [IntakeChanges.Began(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1))]
+    changes.began = [(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1))]
     let ranges: [ClosedRange<UInt32>] = [1...10, 1...10, 5...20, 30...30, 1...3]
-    changes.doubted = ranges.map { IntakeChanges.PossibleDuplicates(run: Self.run, lines: $0) }
+    changes.doubted = ranges.map { StoredLines(run: Self.run, lines: $0) }
     try store.write(changes)
     #expect(try await counts(store, 1...40) == [21, 40])
     #expect(try await counts(store, 6...9) == [4, 12])

@@ -14,8 +14,8 @@ struct ReferenceTests {
     let ids = runs.flatMap { run in (1...3_000).map { StoredNotificationID(run: run, line: $0) } }
     try await store.add(ids.map { ($0, "order \($0.line)") })
     var changes = IntakeChanges()
-    changes.began = [IntakeChanges.Began(run: runs[0], app: "news", at: StoreInstant(milliseconds: 1_000))]
-    changes.notAccepted = [IntakeChanges.NotAccepted(notification: ids[0], state: "suppressed", detail: "")]
+    changes.began = [(run: runs[0], app: "news", at: StoreInstant(milliseconds: 1_000))]
+    changes.notAccepted = [(notification: ids[0], state: "suppressed", detail: "")]
     changes.ended = [(runs[0], StoreInstant(milliseconds: 3_000))]
     try await store.settle(changes)
     #expect(try await store.notification(ids[0]).outcome?.state == "suppressed")

@@ -16,7 +16,7 @@ struct StoreTests {
 
   private static func began(_ app: String = "news") -> IntakeChanges {
     var changes = IntakeChanges()
-    changes.began = [IntakeChanges.Began(run: run, app: app, at: StoreInstant(milliseconds: 1000))]
+    changes.began = [(run: run, app: app, at: StoreInstant(milliseconds: 1000))]
     return changes
   }
 
@@ -92,7 +92,7 @@ struct StoreTests {
   func reopening() async throws {
     var store = try SQLiteStore(path: path)
     var changes = Self.began()
-    changes.accepted = [IntakeChanges.Accepted(run: Self.run, lines: 1...3, confirmation: "confirmed")]
+    changes.accepted = [(run: Self.run, lines: 1...3, confirmation: "confirmed")]
     try store.write(changes)
     try store.close()
     let attributes = try FileManager.default.attributesOfItem(atPath: path)
@@ -128,21 +128,21 @@ struct StoreTests {
       if random.chance(20) {
         let first = UInt32.random(in: 1...limit, using: &random)
         let lines = first...UInt32.random(in: first...min(limit, first + 10), using: &random)
-        changes.doubted = [IntakeChanges.PossibleDuplicates(run: Self.run, lines: lines)]
+        changes.doubted = [StoredLines(run: Self.run, lines: lines)]
         for line in lines { copies[line, default: 0] += 1 }
       }
       if random.chance(70) {
         let first = UInt32.random(in: 1...limit, using: &random)
         let last = UInt32.random(in: first...min(limit, first + 40), using: &random)
         let confirmation = random.chance(50) ? "confirmed" : "quiet"
-        changes.accepted = [IntakeChanges.Accepted(run: Self.run, lines: first...last, confirmation: confirmation)]
+        changes.accepted = [(run: Self.run, lines: first...last, confirmation: confirmation)]
         for line in first...last where accepted[line] == nil { accepted[line] = confirmation }
       } else {
         let line = UInt32.random(in: 1...limit, using: &random)
         let detail = random.chance(50) ? "8 invalid token" : "410 Unregistered"
         let notification = StoredNotificationID(run: Self.run, line: line)
         changes.notAccepted = [
-          IntakeChanges.NotAccepted(notification: notification, state: "rejected", detail: detail)
+          (notification: notification, state: "rejected", detail: detail)
         ]
         others[line] = detail
       }
@@ -159,7 +159,7 @@ struct StoreTests {
     }
     let first = UInt32.random(in: 1...limit, using: &random)
     let range = first...UInt32.random(in: first...limit, using: &random)
-    let counts = try await store.outcomes(of: [StoredBatch.Part(run: Self.run, lines: range)])
+    let counts = try await store.outcomes(of: [StoredLines(run: Self.run, lines: range)])
     var expected = OutcomeCounts()
     expected.doubted = copies.keys.count(where: range.contains)
     expected.copies = range.reduce(0) { $0 + copies[$1, default: 0] }
@@ -180,7 +180,7 @@ struct StoreTests {
     let other = StoredRunID(high: .max, low: .max)
     let batch = StoredBatch(
       id: StoredUUID(high: .max, low: 1), app: "news",
-      parts: [StoredBatch.Part(run: other, lines: 5...9), StoredBatch.Part(run: Self.run, lines: 1...UInt32.max)],
+      parts: [StoredLines(run: other, lines: 5...9), StoredLines(run: Self.run, lines: 1...UInt32.max)],
       rejectedCount: 3, createdAt: StoreInstant(milliseconds: 7))
     try await store.add(batch)
     #expect(try await store.batch(batch.id) == batch)
@@ -216,14 +216,13 @@ struct StoreTests {
     let store = try SQLiteStore(path: path)
     var changes = Self.began()
     let second = StoredRunID(high: 1, low: 2)
-    changes.began.append(IntakeChanges.Began(run: second, app: "news", at: StoreInstant(milliseconds: 1)))
+    changes.began.append((run: second, app: "news", at: StoreInstant(milliseconds: 1)))
     for run in [Self.run, second] {
-      changes.accepted.append(IntakeChanges.Accepted(run: run, lines: 1...10_000, confirmation: "quiet"))
+      changes.accepted.append((run: run, lines: 1...10_000, confirmation: "quiet"))
       changes.notAccepted += (10_001...16_000).map {
-        IntakeChanges.NotAccepted(
-          notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
+        (notification: StoredNotificationID(run: run, line: $0), state: "expired", detail: "")
       }
-      changes.doubted.append(IntakeChanges.PossibleDuplicates(run: run, lines: 5...7))
+      changes.doubted.append(StoredLines(run: run, lines: 5...7))
     }
     changes.ended = [(Self.run, StoreInstant(milliseconds: 50))]
     try store.write(changes)
@@ -245,7 +244,7 @@ struct StoreTests {
     let gone = StoredRunID(high: 2, low: 2)
     func batch(_ number: UInt64, _ runs: [StoredRunID]) -> StoredBatch {
       StoredBatch(
-        id: StoredUUID(high: number, low: 0), app: "news", parts: runs.map { StoredBatch.Part(run: $0, lines: 1...9) },
+        id: StoredUUID(high: number, low: 0), app: "news", parts: runs.map { StoredLines(run: $0, lines: 1...9) },
         rejectedCount: 0, createdAt: StoreInstant(milliseconds: 1))
     }
     let (queued, old, empty) = (batch(1, [gone, Self.run]), batch(2, [gone]), batch(3, []))
@@ -269,11 +268,11 @@ struct StoreTests {
     var changes = Self.began()
     let (open, ended) = (StoredRunID(high: 1, low: .max), StoredRunID(high: 3, low: 3))
     for run in [open, ended] {
-      changes.began.append(IntakeChanges.Began(run: run, app: "news", at: StoreInstant(milliseconds: 1)))
+      changes.began.append((run: run, app: "news", at: StoreInstant(milliseconds: 1)))
     }
     changes.ended = [(ended, StoreInstant(milliseconds: 10))]
     changes.accepted = [Self.run, open, ended].map {
-      IntakeChanges.Accepted(run: $0, lines: 1...1, confirmation: "quiet")
+      (run: $0, lines: 1...1, confirmation: "quiet")
     }
     try store.write(changes)
     try await store.endRuns(except: [open], at: StoreInstant(milliseconds: 50))

@@ -25,7 +25,7 @@ enum Arrows {
       "Carillon", "PushSend", "PushService", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
       "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
       "NIOHTTPTypesHTTP1",
-      "ServiceLifecycle", "UnixSignals", "Logging", "CoreMetrics", "Yams", "Foundation",
+      "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
     ],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [

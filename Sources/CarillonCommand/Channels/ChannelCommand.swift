@@ -20,10 +20,12 @@ struct ChannelCommand: ParsableCommand {
       Exit status: 0 it was done, 1 the service refused it, 2 wrong flags or files, 3 the service did not answer.
       """, subcommands: [Create.self, List.self, Read.self, Delete.self])
 
-  /// `message-storage-policy`.
-  enum Store: String, CaseIterable, ExpressibleByArgument {
-    case none, last
-    var storage: ChannelService.Storage { self == .none ? .none : .last }
+  /// A channel for machines.
+  private static func json(_ channel: String, stores storage: ChannelService.Storage) -> String {
+    JSONWriter.text {
+      $0.field("channel", channel)
+      $0.field("store", storage.rawValue)
+    }
   }
 
   struct Create: AsyncParsableCommand {
@@ -35,15 +37,16 @@ struct ChannelCommand: ParsableCommand {
     @Option(
       help: .init(
         "What devices that are offline get later: the most recent broadcast (last) or nothing (none). For a "
-          + "channel with none, send with --expiration 0.", valueName: "none|last")) var store = Store.last
+          + "channel with none, send with --expiration 0.", valueName: "none|last")) var store = ChannelService.Storage
+      .last
     @OptionGroup var options: ChannelOptions
 
     func run() async throws {
       try options.check()
-      let channel = try await options.service().create(storing: store.storage)
+      let channel = try await options.service().create(storing: store)
       // The identifier alone on its line, for use in a shell.
       StandardStream.output.writeLine(
-        options.json ? ChannelJSON.text(channel, stores: store.storage) : channel.escapedForTerminal)
+        options.json ? ChannelCommand.json(channel, stores: store) : channel.escapedForTerminal)
     }
   }
 
@@ -57,7 +60,9 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       let channels = try await options.service().list()
-      if options.json { return StandardStream.output.writeLine(ChannelJSON.text(channels)) }
+      if options.json {
+        return StandardStream.output.writeLine(JSONWriter.text { $0.field("channels", channels) })
+      }
       if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
     }
 
@@ -76,7 +81,7 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       let storage = try await options.service().storage(of: channel)
-      if options.json { return StandardStream.output.writeLine(ChannelJSON.text(channel, stores: storage)) }
+      if options.json { return StandardStream.output.writeLine(ChannelCommand.json(channel, stores: storage)) }
       let what =
         storage == .none ? "nothing: a broadcast reaches only devices that are online" : "the most recent broadcast"
       StandardStream.output.writeLine("\(channel.escapedForTerminal) stores \(what)")
@@ -94,7 +99,12 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       try await options.service().delete(channel)
-      if options.json { StandardStream.output.writeLine(ChannelJSON.text(deleted: channel)) }
+      guard options.json else { return }
+      let text = JSONWriter.text {
+        $0.field("channel", channel)
+        $0.field("deleted", true)
+      }
+      StandardStream.output.writeLine(text)
     }
   }
 }

@@ -1,15 +1,13 @@
+internal import ArgumentParser
 internal import Carillon
 internal import PushTransport
 internal import PushWire
 
 /// The broadcast channels of one app, at the service that manages them.
 struct ChannelService: Sendable {
-  /// What a channel keeps for devices that are away: `message-storage-policy`.
-  enum Storage: Int, Sendable {
-    case none = 0
-    /// The most recent broadcast.
-    case last = 1
-  }
+  /// What a channel keeps for devices that are away, the most recent broadcast or nothing:
+  /// `message-storage-policy`.
+  enum Storage: String, CaseIterable, ExpressibleByArgument { case none, last }
 
   private let bundle: String
   private let endpoint: Endpoint
@@ -39,7 +37,7 @@ struct ChannelService: Sendable {
   /// Makes a channel. Returns its identifier.
   func create(storing storage: Storage) async throws(CarillonError) -> String {
     let body = JSONValue.object([
-      JSONMember("message-storage-policy", .integer(storage.rawValue)),
+      JSONMember("message-storage-policy", .integer(storage == .none ? 0 : 1)),
       JSONMember("push-type", .string("LiveActivity")),
     ])
     guard let channel = try await ask("POST", body: body.encoded)["apns-channel-id"] else {
@@ -132,26 +130,6 @@ extension PushEnvironment {
     switch self {
     case .production: Endpoint(host: "api-manage-broadcast.push.apple.com", port: 2196)
     case .sandbox: Endpoint(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
-    }
-  }
-}
-
-/// Channels for machines.
-enum ChannelJSON {
-  static func text(_ channel: String, stores storage: ChannelService.Storage) -> String {
-    text(channel) { $0.field("store", storage == .none ? "none" : "last") }
-  }
-
-  static func text(deleted channel: String) -> String { text(channel) { $0.field("deleted", true) } }
-
-  static func text(_ channels: [String]) -> String {
-    JSONWriter.text { $0.field("channels", channels) }
-  }
-
-  private static func text(_ channel: String, _ more: (inout JSONWriter) -> Void) -> String {
-    JSONWriter.text {
-      $0.field("channel", channel)
-      more(&$0)
     }
   }
 }

@@ -1,5 +1,6 @@
 internal import Glibc
 internal import HTTPTypes
+internal import PushServer
 
 /// A request to a running service.
 struct APIRequest: Sendable {
@@ -15,7 +16,7 @@ struct APIRequest: Sendable {
   }
 
   var method: Method
-  /// Such as `/v1/apps/news`. Whatever comes from outside must be written by ``segment(_:)``.
+  /// Such as `/v1/apps/news`. Whatever comes from outside must be written as a path segment.
   var path: String
   var query: [(name: String, value: String)] = []
   var headers: [(name: String, value: String)] = []
@@ -65,27 +66,10 @@ struct APIRequest: Sendable {
     return request
   }
 
-  /// A text as a part of a path, such as a token or a name.
-  static func segment(_ text: String) -> String {
-    var result = ""
-    for byte in text.utf8 {
-      let isPlain =
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-          UInt8(ascii: "0")...UInt8(ascii: "9"):
-          true
-        default: "-._~".utf8.contains(byte)
-        }
-      let digits = String(byte, radix: 16, uppercase: true)
-      result += isPlain ? String(UnicodeScalar(byte)) : "%" + (digits.count == 1 ? "0" : "") + digits
-    }
-    return result
-  }
-
   var target: String {
     query.isEmpty
       ? path
-      : path + "?" + query.map { "\(Self.segment($0.name))=\(Self.segment($0.value))" }.joined(separator: "&")
+      : path + "?" + query.map { "\($0.name.asPathSegment)=\($0.value.asPathSegment)" }.joined(separator: "&")
   }
 }
 

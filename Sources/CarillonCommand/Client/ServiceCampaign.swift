@@ -97,66 +97,6 @@ struct ServiceCampaign: Decodable, Sendable {
   }
 }
 
-/// What a campaign of a running service is to do, for the request that makes it.
-struct ServiceCampaignRequest: Sendable {
-  private var members: [JSONMember] = []
-
-  /// - Parameter payload: JSON.
-  /// - Throws: ``ServiceFailure`` if the payload is no JSON.
-  init(name: String, payload: [UInt8], file: String) throws(ServiceFailure) {
-    members = [
-      JSONMember("name", .string(name)), JSONMember("payload", try Self.json(payload, file)),
-    ]
-  }
-
-  private static func json(_ bytes: [UInt8], _ file: String) throws(ServiceFailure) -> JSONValue {
-    do throws(JSONError) { return try JSONValue(parsing: bytes[...]) } catch {
-      throw ServiceFailure("\(file) is not JSON: \(error.description(in: bytes)).")
-    }
-  }
-
-  /// Payloads by language: JSON, and the file that it came from.
-  mutating func set(variants: [(language: String, payload: [UInt8], file: String)]) throws(ServiceFailure) {
-    guard !variants.isEmpty else { return }
-    var found: [JSONMember] = []
-    for variant in variants {
-      found.append(JSONMember(variant.language, try Self.json(variant.payload, variant.file)))
-    }
-    members.append(JSONMember("variants", .object(found)))
-  }
-
-  /// Stored devices as the audience.
-  mutating func setDevices(all: [String], any: [String], none: [String], languages: [String]) {
-    func words(_ name: String, _ words: [String]) -> [JSONMember] {
-      words.isEmpty ? [] : [JSONMember(name, .array(words.map { .string($0) }))]
-    }
-    let filter = words("all", all) + words("any", any) + words("none", none) + words("languages", languages)
-    members.append(
-      JSONMember(
-        "audience", .object([JSONMember("source", .string("devices")), JSONMember("filter", .object(filter))])))
-  }
-
-  mutating func set(_ name: String, _ text: String?) {
-    if let text { members.append(JSONMember(name, .string(text))) }
-  }
-
-  mutating func set(_ name: String, _ number: Int?) {
-    if let number { members.append(JSONMember(name, .integer(number))) }
-  }
-
-  mutating func set(_ name: String, _ flag: Bool) { if flag { members.append(JSONMember(name, .bool(true))) } }
-
-  /// The same wall-clock time everywhere.
-  mutating func setLocalSend(time: String, missingTimeZone: String?, past: String?) {
-    var parts = [JSONMember("time", .string(time))]
-    if let missingTimeZone { parts.append(JSONMember("missingTimeZone", .string(missingTimeZone))) }
-    if let past { parts.append(JSONMember("past", .string(past))) }
-    members.append(JSONMember("localSend", .object(parts)))
-  }
-
-  var json: String { String(decoding: JSONValue.object(members).encoded, as: UTF8.self) }
-}
-
 extension ServiceEvent {
   /// The campaign that the event is about; nil for other events.
   var campaign: ServiceCampaign? {

@@ -61,7 +61,7 @@ enum CredentialReport {
       ("Key ID", identifier ?? "not in the name of the file; the developer account shows it"),
       ("SHA-256", inspection.fingerprint),
     ]
-    if let mode = inspection.mode { rows.append(("Permissions", "0" + String(mode, radix: 8))) }
+    if let mode = inspection.octalMode { rows.append(("Permissions", mode)) }
     return rows
   }
 
@@ -74,14 +74,13 @@ enum CredentialReport {
       ("Topics", certificate.topics.isEmpty ? "none" : certificate.topics.joined(separator: ", ")),
     ]
     if !certificate.voipTopics.isEmpty { rows.append(("VoIP topics", certificate.voipTopics.joined(separator: ", "))) }
+    let environments = certificate.environmentNames
+    let (from, to) = (certificate.validity.lowerBound, certificate.validity.upperBound)
     rows += [
-      (
-        "Environment",
-        environments(certificate).isEmpty ? "not named" : environments(certificate).joined(separator: ", ")
-      ),
+      ("Environment", environments.isEmpty ? "not named" : environments.joined(separator: ", ")),
       (
         "Valid",
-        "\(date(certificate.validity.lowerBound)) to \(date(certificate.validity.upperBound)), "
+        "\(CertificateInspection.date(from)) to \(CertificateInspection.date(to)), "
           + "\(days >= 0 ? "\(days) days left" : "expired")"
       ), ("Key", key(inspection)), ("Serial", certificate.serial), ("SHA-256", certificate.sha256),
     ]
@@ -90,14 +89,6 @@ enum CredentialReport {
     }
     if !inspection.chain.isEmpty { rows.append(("Chain", inspection.chain.joined(separator: "; "))) }
     return rows
-  }
-
-  private static func environments(_ certificate: CertificateInspection) -> [String] {
-    certificate.environments.map(\.rawValue).sorted()
-  }
-
-  private static func date(_ unixSeconds: Int64) -> String {
-    Date(timeIntervalSince1970: TimeInterval(unixSeconds)).formatted(.iso8601)
   }
 
   private static func key(_ inspection: CredentialInspection) -> String {

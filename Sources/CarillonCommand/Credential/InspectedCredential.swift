@@ -49,50 +49,66 @@ enum InspectedCredential: Sendable {
   /// The content for machines.
   func json(at unixSeconds: Int64) -> String {
     switch self {
-    case .certificate(let inspection): CredentialJSON.text(inspection, at: unixSeconds)
-    case .tokenKey(let inspection): TokenKeyJSON.text(inspection)
+    case .certificate(let inspection): inspection.json(at: unixSeconds)
+    case .tokenKey(let inspection): inspection.json
     }
   }
 }
 
-/// What a credential file holds, for machines.
-enum CredentialJSON {
-  static func text(_ inspection: CredentialInspection, at now: Int64) -> String {
-    let certificate = inspection.certificate
-    return JSONWriter.text {
-      $0.field("file", inspection.file)
-      $0.field("format", inspection.format.rawValue)
+extension CredentialInspection {
+  /// What the file holds, for machines.
+  fileprivate func json(at now: Int64) -> String {
+    JSONWriter.text {
+      $0.field("file", file)
+      $0.field("format", format.rawValue)
       $0.field("subject", certificate.subject)
       $0.field("issuer", certificate.issuer)
       $0.field("serial", certificate.serial)
       $0.field("sha256", certificate.sha256)
       $0.field("topics", certificate.topics)
       $0.field("voipTopics", certificate.voipTopics)
-      $0.field("environments", environments(certificate))
-      $0.field("notBefore", date(certificate.validity.lowerBound))
-      $0.field("notAfter", date(certificate.validity.upperBound))
+      $0.field("environments", certificate.environmentNames)
+      $0.field("notBefore", CertificateInspection.date(certificate.validity.lowerBound))
+      $0.field("notAfter", CertificateInspection.date(certificate.validity.upperBound))
       $0.field("daysLeft", certificate.daysLeft(at: now))
       $0.field("keyType", certificate.keyType)
-      $0.field("key", key(inspection.key))
+      $0.field("key", key.name)
       $0.field("serverNames", certificate.serverNames)
-      $0.field("chain", inspection.chain)
-      $0.array("findings", inspection.findings) { finding, json in
-        json.field("severity", finding.isFatal ? "error" : "warning")
-        json.field("sentence", finding.description)
-      }
+      $0.field("chain", chain)
+      $0.findings(findings)
+    }
+  }
+}
+
+extension TokenKeyInspection {
+  /// What the key is, for machines.
+  fileprivate var json: String {
+    JSONWriter.text {
+      $0.field("file", file)
+      $0.field("format", "p8")
+      $0.field("keyType", keyType)
+      $0.field("keyID", TokenKeyFile.keyIdentifier(inNameOf: file))
+      $0.field("sha256", fingerprint)
+      $0.field("mode", octalMode)
+      $0.findings(findings)
     }
   }
 
-  private static func environments(_ certificate: CertificateInspection) -> [String] {
-    certificate.environments.map(\.rawValue).sorted()
-  }
+  var octalMode: String? { mode.map { "0" + String($0, radix: 8) } }
+}
 
-  private static func date(_ unixSeconds: Int64) -> String {
-    Date(timeIntervalSince1970: TimeInterval(unixSeconds)).formatted(.iso8601)
+extension JSONWriter {
+  fileprivate mutating func findings(_ findings: [CredentialFinding]) {
+    array("findings", findings) { finding, json in
+      json.field("severity", finding.isFatal ? "error" : "warning")
+      json.field("sentence", finding.description)
+    }
   }
+}
 
-  private static func key(_ key: CredentialInspection.Key) -> String {
-    switch key {
+extension CredentialInspection.Key {
+  fileprivate var name: String {
+    switch self {
     case .none: "none"
     case .matches: "matches"
     case .doesNotMatch: "doesNotMatch"
@@ -101,26 +117,10 @@ enum CredentialJSON {
   }
 }
 
-/// What a token signing key is, for machines.
-enum TokenKeyJSON {
-  static func text(_ inspection: TokenKeyInspection) -> String {
-    return JSONWriter.text {
-      $0.field("file", inspection.file)
-      $0.field("format", "p8")
-      $0.field("keyType", inspection.keyType)
-      $0.field("keyID", keyIdentifier(inspection))
-      $0.field("sha256", inspection.fingerprint)
-      $0.field("mode", inspection.mode.map(octal))
-      $0.array("findings", inspection.findings) { finding, json in
-        json.field("severity", finding.isFatal ? "error" : "warning")
-        json.field("sentence", finding.description)
-      }
-    }
-  }
+extension CertificateInspection {
+  var environmentNames: [String] { environments.map(\.rawValue).sorted() }
 
-  private static func keyIdentifier(_ inspection: TokenKeyInspection) -> String? {
-    TokenKeyFile.keyIdentifier(inNameOf: inspection.file)
+  static func date(_ unixSeconds: Int64) -> String {
+    Date(timeIntervalSince1970: TimeInterval(unixSeconds)).formatted(.iso8601)
   }
-
-  private static func octal(_ mode: UInt32) -> String { "0" + String(mode, radix: 8) }
 }

@@ -184,10 +184,11 @@ struct SendCommand: AsyncParsableCommand {
   private func resumePlan(
     _ opened: SendJournal, _ journal: SendPlan.JournalPlan, _ configuration: DeploymentConfiguration?
   ) throws -> SendPlan? {
-    let plan = ResumePlan(
-      opened: opened, onUnknown: gateway.onUnknown, configuration: configuration,
-      configurationFile: gateway.config)
-    do { return try plan.plan(journal: journal) } catch let error as CarillonError where error.code == .journalContent {
+    do {
+      return try SendPlan.resuming(
+        opened, journal: journal, onUnknown: gateway.onUnknown, configuration: configuration,
+        configurationFile: gateway.config)
+    } catch let error as CarillonError where error.code == .journalContent {
       throw CommandFailure(error, advice: "restore what has changed, or abandon it with \(opened.abandonCommand)")
     } catch let error as CarillonError where error.code == .configuration {
       throw CommandFailure(error, flag: "--config")

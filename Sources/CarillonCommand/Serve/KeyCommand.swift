@@ -1,6 +1,7 @@
 internal import ArgumentParser
 internal import Carillon
 internal import PushServer
+internal import PushService
 internal import PushStore
 internal import PushWire
 
@@ -57,13 +58,13 @@ struct KeyCommand: AsyncParsableCommand {
 
     func run() async throws {
       let keys = try KeyStore(path: try ServerFile.read(config).storePath(besides: config))
-      let entries = try await keys.entries()
+      let stored = try await keys.keys()
       try keys.close()
       let head = ["id", "name", "scopes", "apps", "created", "last used", "revoked"]
-      let rows = entries.map { entry in
+      let rows = stored.map { key in
         [
-          entry.id, entry.name, entry.scopes.joined(separator: " "), entry.reach.text, entry.createdAt,
-          entry.lastUsedAt ?? "never", entry.revokedAt ?? "",
+          key.id, key.name, key.scopes.joined(separator: " "), key.reach.text, InstantText.text(key.createdAt),
+          key.lastUsedAt.map(InstantText.text) ?? "never", key.revokedAt.map(InstantText.text) ?? "",
         ]
       }
       let widths = head.indices.map { column in ([head] + rows).map { $0[column].count }.max() ?? 0 }

@@ -21,7 +21,7 @@ struct AppCommand: AsyncParsableCommand {
     @Argument(help: "The app's id.") var app: String
 
     func run() async throws {
-      _ = try await service.client().send(.post("/v1/apps/\(APIRequest.segment(app)):pause"))
+      _ = try await service.client().send(.post("/v1/apps/\(app.asPathSegment):pause"))
       StandardStream.output.writeLine("The app \(app) is paused: what is taken in waits until it is resumed.")
     }
   }
@@ -33,7 +33,7 @@ struct AppCommand: AsyncParsableCommand {
     @Argument(help: "The app's id.") var app: String
 
     func run() async throws {
-      let reply = try await service.client().send(.post("/v1/apps/\(APIRequest.segment(app)):resume"))
+      let reply = try await service.client().send(.post("/v1/apps/\(app.asPathSegment):resume"))
       let status = try reply.decoded(Answer.self)
       let reason = status.reason.map { ": \($0)" } ?? ""
       StandardStream.output.writeLine("The app \(app) is resumed. Its state is \(status.state)\(reason).".asSentence)

@@ -34,7 +34,7 @@ struct CampaignCommand: AsyncParsableCommand {
   }
 
   static func path(_ app: String, _ id: String) -> String {
-    "/v1/apps/\(APIRequest.segment(app))/campaigns/\(APIRequest.segment(id))"
+    "/v1/apps/\(app.asPathSegment)/campaigns/\(id.asPathSegment)"
   }
 
   struct List: AsyncParsableCommand {
@@ -50,7 +50,7 @@ struct CampaignCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-      let path = "/v1/apps/\(APIRequest.segment(app))/campaigns"
+      let path = "/v1/apps/\(app.asPathSegment)/campaigns"
       let reply = try await service.client().send(.get(path, query: [("limit", String(limit))]))
       guard !json else { return StandardStream.output.writeLine(String(decoding: reply.body, as: UTF8.self)) }
       let campaigns = try reply.decoded(ServiceCampaign.List.self).items

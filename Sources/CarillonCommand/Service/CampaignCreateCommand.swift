@@ -63,10 +63,10 @@ struct CampaignCreateCommand: AsyncParsableCommand {
   func run() async throws {
     if let tokens { try Self.checkBeginning(of: tokens) }
     let client = try service.client()
-    let request = try description()
-    let path = "/v1/apps/\(APIRequest.segment(app))/campaigns"
+    let request = String(decoding: try description().encoded, as: UTF8.self)
+    let path = "/v1/apps/\(app.asPathSegment)/campaigns"
     let made: ServiceCampaign
-    do { made = try await client.send(.post(path, json: request.json)).decoded(ServiceCampaign.self) } catch let failure
+    do { made = try await client.send(.post(path, json: request)).decoded(ServiceCampaign.self) } catch let failure
       as ServiceFailure
     {
       throw flagFailure(failure)
@@ -108,36 +108,56 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     return CommandFailure.usage("\(flag) \(value.cited): \(field.detail)")
   }
 
-  private func description() throws -> ServiceCampaignRequest {
-    var request = try ServiceCampaignRequest(name: name, payload: try Self.read(payload), file: payload)
-    try request.set(
-      variants: try variant.map { entry in
-        let parts = entry.split(separator: "=", maxSplits: 1).map(String.init)
-        guard parts.count == 2 else {
-          throw CommandFailure.usage("--variant must be a language and a file, as in de=de.json, not \"\(entry)\"")
-        }
-        return (language: parts[0], payload: try Self.read(parts[1]), file: parts[1])
-      })
-    if devices { request.setDevices(all: all, any: any, none: none, languages: language) }
-    request.set("sendAt", sendAt)
-    if let localTime {
-      request.setLocalSend(time: localTime, missingTimeZone: missingTimeZone, past: past)
+  /// The request that makes the campaign.
+  private func description() throws -> JSONValue {
+    var members = [
+      JSONMember("name", .string(name)), JSONMember("payload", try Self.json(try Self.read(payload), payload)),
+    ]
+    let variants = try variant.map { entry in
+      let parts = entry.split(separator: "=", maxSplits: 1).map(String.init)
+      guard parts.count == 2 else {
+        throw CommandFailure.usage("--variant must be a language and a file, as in de=de.json, not \"\(entry)\"")
+      }
+      return (language: parts[0], payload: try Self.read(parts[1]), file: parts[1])
+    }
+    if !variants.isEmpty {
+      let payloads = try variants.map { JSONMember($0.language, try Self.json($0.payload, $0.file)) }
+      members.append(JSONMember("variants", .object(payloads)))
+    }
+    if devices {
+      let filter = [("all", all), ("any", any), ("none", none), ("languages", language)].filter { !$0.1.isEmpty }
+        .map { JSONMember($0, .array($1.map { .string($0) })) }
+      members.append(
+        JSONMember(
+          "audience", .object([JSONMember("source", .string("devices")), JSONMember("filter", .object(filter))])))
+    }
+    func member(_ name: String, _ text: String?) -> [JSONMember] { text.map { [JSONMember(name, .string($0))] } ?? [] }
+    members += member("sendAt", sendAt)
+    if localTime != nil {
+      let rules = member("time", localTime) + member("missingTimeZone", missingTimeZone) + member("past", past)
+      members.append(JSONMember("localSend", .object(rules)))
     }
     if let rateLimit {
       let rate = try Options.rate(rateLimit, flag: "--rate-limit")
       guard rate >= 1 else { throw ValidationError("--rate-limit must be at least 1/s, not \(rateLimit.cited).") }
-      request.set("rateLimit", Int(rate))
+      members.append(JSONMember("rateLimit", .integer(Int(rate))))
     }
     if let expiresAfter {
       let seconds = expiresAfter == "0" ? 0 : Quantity.duration(expiresAfter).map { Int($0.components.seconds) }
       guard let seconds else {
         throw CommandFailure.usage("--expires-after must be a duration such as 24h, or 0, not \"\(expiresAfter)\"")
       }
-      request.set("expiresAfter", seconds)
+      members.append(JSONMember("expiresAfter", .integer(seconds)))
     }
-    request.set("quietHours", quietHours)
-    request.set("dryRun", dryRun)
-    return request
+    members += member("quietHours", quietHours)
+    if dryRun { members.append(JSONMember("dryRun", .bool(true))) }
+    return .object(members)
+  }
+
+  private static func json(_ bytes: [UInt8], _ file: String) throws -> JSONValue {
+    do throws(JSONError) { return try JSONValue(parsing: bytes[...]) } catch {
+      throw ServiceFailure("\(file) is not JSON: \(error.description(in: bytes)).")
+    }
   }
 
   private static let payloadByteLimit = 1 << 20

@@ -41,7 +41,7 @@ struct DeviceCommand: AsyncParsableCommand {
     func run() async throws {
       let type = file.lowercased().hasSuffix(".csv") ? "text/csv" : "application/x-ndjson"
       let client = try service.client()
-      let path = "/v1/apps/\(APIRequest.segment(app))/devices:import"
+      let path = "/v1/apps/\(app.asPathSegment)/devices:import"
       let reply = try await UploadDisplay.during(file) { sent in
         try await client.send(.upload(path, file: file, type: type, sent: sent))
       }
@@ -108,7 +108,7 @@ struct DeviceCommand: AsyncParsableCommand {
         var query = [(name: "limit", value: String(Self.pageLimit))]
         if let tag { query.append(("tag", tag)) }
         if let cursor { query.append(("cursor", cursor)) }
-        let page = try await client.send(.get("/v1/apps/\(APIRequest.segment(app))/devices", query: query))
+        let page = try await client.send(.get("/v1/apps/\(app.asPathSegment)/devices", query: query))
           .decoded(Page.self)
         for device in page.items { StandardStream.output.writeLine(json ? device.json : device.csv) }
         cursor = page.nextCursor

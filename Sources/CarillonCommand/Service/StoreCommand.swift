@@ -88,14 +88,13 @@ private enum StoreReportPrinting {
   static func print(_ path: String, json: Bool) async throws {
     let report = try await StoreMaintenance.check(path)
     if json {
-      var json = JSONWriter()
-      json.object { json in
+      let text = JSONWriter.text { json in
         json.field("path", path)
         json.field("version", report.version)
         json.field("problems", report.problems)
         json.object("counts") { for (table, count) in report.counts { $0.field(table, count) } }
       }
-      StandardStream.output.writeLine(json.text)
+      StandardStream.output.writeLine(text)
     } else {
       StandardStream.output.writeLine(
         report.problems.isEmpty ? "\(path) is in order." : "\(path) is damaged: put a backup in its place.")

@@ -56,8 +56,7 @@ final class UploadDisplay: Sendable {
     func size(_ count: Int) -> String { (Double(count) / 1_048_576).formatted(.number.precision(.fractionLength(1))) }
     guard let total, total > 0, sent <= total else { return "\(size(sent)) MiB sent" }
     guard sent < total else { return "\(size(sent)) MiB sent; waiting for the service" }
-    let seconds = Double(elapsed.components.seconds) + Double(elapsed.components.attoseconds) / 1e18
-    let left = seconds / Double(max(1, sent)) * Double(total - sent)
+    let left = elapsed / .seconds(1) / Double(max(1, sent)) * Double(total - sent)
     return "\(size(sent)) of \(size(total)) MiB sent (\(sent * 100 / total) %), about \(NumberText.seconds(left)) left"
   }
 }

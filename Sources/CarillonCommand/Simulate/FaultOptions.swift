@@ -76,44 +76,86 @@ struct FaultOptions: ParsableArguments {
       try Options.require("--stop-reading-after", for: [("--stop-reading-for", stopReadingFor != nil)])
     }
     if outageFor == nil { try Options.require("--outage-for", for: [("--outage-from", outageFrom != nil)]) }
-    let shorthand = try shorthand()
-    do throws(FaultRulesError) { _ = try FaultRules(.map(shorthand.tree)) } catch {
-      throw ValidationError("--\(shorthand.flag(for: error.path)): \(error.problem).")
+    let tree = try tree()
+    do throws(FaultRulesError) { _ = try FaultRules(.map(tree)) } catch {
+      throw ValidationError("--\(flag(for: error.path)): \(error.problem).")
     }
   }
 
-  /// The flags as keys of a rules file.
-  func shorthand() throws -> FaultShorthand {
-    var rules = FaultShorthand()
-    (rules.refusePrefix, rules.refuseToken, rules.refuseEvery) = (refusePrefix, refuseToken, refuseEvery)
-    (rules.refuseStatus, rules.refuseReason) = (refuseStatus, refuseReason)
-    (rules.poisonPrefix, rules.poisonToken) = (poisonPrefix, poisonToken)
-    (rules.shutdownAfter, rules.closeAfter, rules.resetAfter) = (shutdownAfter, closeAfter, resetAfter)
-    (rules.garbageAfter, rules.stopReadingAfter) = (garbageAfter, stopReadingAfter)
-    (rules.answerIdentifier, rules.environment) = (answerIdentifier, environment)
-    (rules.refuseCertificate, rules.payloadLimit) = (refuseCertificate, payloadLimit)
-    rules.answerDelay = try answerDelay.map { try Options.duration($0, flag: "--answer-delay") }
-    rules.latency = try latency.map { try Options.duration($0, flag: "--latency") }
-    rules.outageFor = try outageFor.map { try Options.duration($0, flag: "--outage-for") }
-    if let outageFrom { rules.outageFrom = try Options.duration(outageFrom, flag: "--outage-from") }
-    if let stopReadingFor { rules.stopReadingFor = try Options.duration(stopReadingFor, flag: "--stop-reading-for") }
-    return rules
+  /// The flags as keys of a rules file, so that there is one definition of their meaning.
+  private func tree() throws -> [String: RuleTree] {
+    let answerDelay = try Self.duration(answerDelay, flag: "--answer-delay")
+    let latency = try Self.duration(latency, flag: "--latency")
+    let outage = try Self.duration(outageFor, flag: "--outage-for")
+    let outageStart = try Self.duration(outageFrom, flag: "--outage-from") ?? .text("0ms")
+    let stopTime = try Self.duration(stopReadingFor, flag: "--stop-reading-for") ?? .text("1000ms")
+    var refuse = Self.selection(refusePrefix, refuseToken)
+    refuse["every"] = refuseEvery.map(Self.number)
+    let poison = Self.selection(poisonPrefix, poisonToken)
+    var http2: [String: RuleTree] = [:]
+    if !refuse.isEmpty {
+      http2["refuse"] = Self.rule(refuse.merging(refuseReason.map { ["reason": .text($0)] } ?? [:]) { $1 })
+    }
+    http2["delay"] = answerDelay.map { .map(["fixed": $0]) }
+    http2["poison"] = Self.rule(poison)
+    http2["outage"] = outage.map { .map(["for": $0, "from": outageStart]) }
+    http2["garbage"] = garbageAfter.map { .map(["after": Self.number($0)]) }
+    http2["goaway"] = shutdownAfter.map { .map(["after": Self.number($0), "reason": .text("Shutdown")]) }
+    let cuts = [(closeAfter, "close"), (resetAfter, "reset")].compactMap { after, how in
+      after.map { RuleTree.map(["after": Self.number($0), "how": .text(how)]) }
+    }
+    if !cuts.isEmpty { http2["cut"] = .list(cuts) }
+    refuse["status"] = refuseStatus.map(Self.number)
+
+    var tree: [String: RuleTree] = [:]
+    tree["poison"] = Self.rule(poison)
+    tree["environment"] = environment.map(RuleTree.text)
+    if !http2.isEmpty { tree["http2"] = .map(http2) }
+    tree["refuse"] = Self.rule(refuse)
+    tree["answer-delay"] = answerDelay
+    tree["latency"] = latency
+    tree["answer-identifier"] = answerIdentifier.map(RuleTree.text)
+    for (name, after) in [("shutdown", shutdownAfter), ("close", closeAfter), ("reset", resetAfter)] {
+      tree[name] = after.map { .map(["after": Self.number($0)]) }
+    }
+    tree["stop-reading"] = stopReadingAfter.map { .map(["after": Self.number($0), "for": stopTime]) }
+    if refuseCertificate { tree["refuse-certificate"] = .text("true") }
+    tree["payload-limits"] = payloadLimit.map(Self.number).map {
+      .map(["simple": $0, "enhanced": $0, "framed": $0])
+    }
+    return tree
+  }
+
+  private static func selection(_ prefixes: [String], _ tokens: [String]) -> [String: RuleTree] {
+    var tree: [String: RuleTree] = [:]
+    if !prefixes.isEmpty { tree["prefixes"] = .list(prefixes.map(RuleTree.text)) }
+    if !tokens.isEmpty { tree["tokens"] = .list(tokens.map(RuleTree.text)) }
+    return tree
+  }
+
+  /// A list with one rule; nil if it has no keys.
+  private static func rule(_ keys: [String: RuleTree]) -> RuleTree? { keys.isEmpty ? nil : .list([.map(keys)]) }
+  private static func number(_ value: Int) -> RuleTree { .text(String(value)) }
+
+  private static func duration(_ text: String?, flag: String) throws -> RuleTree? {
+    try text.map { text in
+      let (seconds, attoseconds) = try Options.duration(text, flag: flag).components
+      return .text("\(seconds * 1000 + attoseconds / 1_000_000_000_000_000)ms")
+    }
   }
 
   /// The rules of a file, with the flags in place of the same keys at its top.
   func rules(file: String?) throws -> FaultRules {
-    let tree = try shorthand().tree
+    let tree = try tree()
     var rules = try failing(flag: "--rules") {
       try file.map { try FaultRules.read(file: $0, overrides: tree) } ?? FaultRules(.map(tree))
     }
     rules.checksJSON = !acceptAnyPayload
     return rules
   }
-}
 
-extension FaultShorthand {
-  /// The flag of `carillon simulate` that set the value at a path of the tree.
-  fileprivate func flag(for path: String) -> String {
+  /// The flag that set the value at a path of the tree.
+  private func flag(for path: String) -> String {
     let flags = [
       "refuse[0].prefixes": "refuse-prefix", "refuse[0].tokens": "refuse-token", "refuse[0].every": "refuse-every",
       "refuse[0].status": "refuse-status", "poison[0].prefixes": "poison-prefix", "poison[0].tokens": "poison-token",

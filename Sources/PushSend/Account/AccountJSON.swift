@@ -15,9 +15,7 @@ package enum AccountJSON {
 
   /// The account of one app.
   package static func bytes(of account: CampaignAccount) -> [UInt8] {
-    var json = JSONWriter()
-    json.object { write(AccountSnapshot.App(id: "", account: account), to: &$0) }
-    return Array(json.text.utf8)
+    Array(JSONWriter.text { write(AccountSnapshot.App(id: "", account: account), to: &$0) }.utf8)
   }
 
   private static func write(_ app: AccountSnapshot.App, to json: inout JSONWriter) {

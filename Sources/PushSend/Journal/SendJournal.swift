@@ -63,6 +63,16 @@ package struct SendJournal: Sendable {
     return (send, tokens)
   }
 
+  /// What the lists of a campaign may lack.
+  func source(
+    _ campaign: JournalledCampaign, _ app: String, _ tokens: String, _ settled: SettledLines?
+  ) -> OutcomesRestoration.Source {
+    let lost = report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
+    return OutcomesRestoration.Source(
+      app: app, tokens: tokens, number: campaign.number, account: campaign.account, lost: lost,
+      readLine: campaign.readLine, settled: settled)
+  }
+
   // MARK: Campaigns that have ended
 
   /// The campaigns of the last account, when none is unfinished.

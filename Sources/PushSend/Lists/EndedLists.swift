@@ -25,12 +25,7 @@ struct EndedLists {
   }
 
   private var sources: [OutcomesRestoration.Source] {
-    campaigns.map { campaign, context, _ in
-      let lost = opened.report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
-      return OutcomesRestoration.Source(
-        app: context.app.id, tokens: context.tokensName, number: campaign.number, account: campaign.account,
-        lost: lost, readLine: campaign.readLine, settled: nil)
-    }
+    campaigns.map { campaign, context, _ in opened.source(campaign, context.app.id, context.tokensName, nil) }
   }
 
   /// - Parameter devices: gets those that the list calls gone.
@@ -58,8 +53,8 @@ struct EndedLists {
     guard let context = campaigns.lazy.map(\.context).first(where: { $0.gone != nil }), let path = context.gone,
       Self.isFile(path)
     else { return nil }
-    let restoration = GoneRestoration(begunAt: UInt64(context.begunAt))
-    return try restoration.restore(try GoneFile(path: path), sources, listed: devices, directory: opened.directory)
+    return try GoneFile(path: path).restore(
+      sources, listed: devices, begunAt: UInt64(context.begunAt), directory: opened.directory)
   }
 
   private static func isFile(_ path: String) -> Bool {

@@ -10,22 +10,21 @@ struct GoneDevice: Hashable, Sendable {
   var since: UInt64?
 }
 
-/// Finds out which devices of resumed campaigns the list of gone devices lacks, and appends those
-/// that the list of outcomes or the journal still has.
-struct GoneRestoration {
-  /// What takes the place of a time that is not known: when the campaign began. A device that was
-  /// registered since then is not called gone.
-  var begunAt: UInt64
-
+extension GoneFile {
+  /// Finds out which devices of resumed campaigns it lacks, and appends those that the list of
+  /// outcomes or the journal still has.
+  ///
   /// - Parameters:
   ///   - listed: what the list of outcomes says.
+  ///   - begunAt: what takes the place of a time that is not known: when the campaign began. A
+  ///     device that was registered since then is not called gone.
   ///   - directory: the journal's.
   /// - Returns: a notice, as a sentence; nil if nothing is missing in the file.
   func restore(
-    _ file: GoneFile, _ sources: [OutcomesRestoration.Source], listed: [GoneDevice], directory: String
+    _ sources: [OutcomesRestoration.Source], listed: [GoneDevice], begunAt: UInt64, directory: String
   ) throws -> String? {
     let expected = sources.map(\.account.goneCount).reduce(0, +)
-    guard expected > 0, let present = file.tokens else { return nil }
+    guard expected > 0, let present = tokens else { return nil }
     var known = listed
     if known.count < expected {
       for source in sources where source.account.goneCount > 0 {
@@ -37,16 +36,17 @@ struct GoneRestoration {
     let lacking = known.filter { seen.insert($0.token).inserted }
     // A row of the list may say any time.
     for device in lacking {
-      file.append(token: device.token, since: min(device.since ?? begunAt, UInt64(UInt32.max)) * 1000)
+      append(token: device.token, since: min(device.since ?? begunAt, UInt64(UInt32.max)) * 1000)
     }
     // A failure is reported when the file is finished.
-    if !lacking.isEmpty { try? file.sync() }
+    if !lacking.isEmpty { try? sync() }
     // Other campaigns have rows there too, so this is the least that is missing.
     let lost = max(0, expected - seen.count)
     guard !lacking.isEmpty || lost > 0 else { return nil }
     let restored = lacking.isEmpty ? "" : "; \(lacking.count) \(lacking.count == 1 ? "is" : "are") written again"
     let unknown = lost == 0 ? "" : "; \(lost) cannot be, as the journal no longer holds their tokens"
-    return "\(file.lackSentence(lacking.count + lost))\(restored)\(unknown)"
+    return "\(failure.title) lacked \(lacking.count + lost) of the devices that the service has called gone"
+      + restored + unknown
   }
 }
 

@@ -26,10 +26,8 @@ package struct OutcomesColumns: Hashable, Sendable {
 package final class OutcomesFile: Sendable {
   private struct State {
     var pending: [UInt8] = []
-    var problem: String?
     /// Rows were written since the last sync.
     var isDirty = false
-    var failureHandler: (@Sendable (String) -> Void)?
   }
 
   /// 256 KiB wait in memory at most.
@@ -39,13 +37,15 @@ package final class OutcomesFile: Sendable {
   private let descriptor: Int32
   private let columns: OutcomesColumns
   private let state = Mutex(State())
+  let failure: ListFailure
 
   /// Creates the file, or empties it.
   package init(path: String, columns: OutcomesColumns) throws {
+    failure = ListFailure(title: Self.title(path))
     do throws(OutputFile.Problem) {
       descriptor = try OutputFile.open(path, flags: O_TRUNC)
     } catch {
-      throw Self.failure(path, error.text)
+      throw CarillonError(.list, failure.sentence(error.text))
     }
     self.path = path
     self.columns = columns
@@ -62,6 +62,7 @@ package final class OutcomesFile: Sendable {
   /// - Parameter rows: what it holds from the beginning, each with its line end: from
   ///   ``OutcomesHistory``.
   package init(replacing path: String, columns: OutcomesColumns, rows: [String]) throws {
+    failure = ListFailure(title: Self.title(path))
     var status = stat()
     let target: String
     let replacement: String?
@@ -74,14 +75,14 @@ package final class OutcomesFile: Sendable {
         (descriptor, replacement) = (try OutputFile.open(target, flags: O_TRUNC), nil)
       }
     } catch {
-      throw Self.failure(path, error.text)
+      throw CarillonError(.list, failure.sentence(error.text))
     }
     self.path = path
     self.columns = columns
     func check(_ problem: String?) throws {
       guard let problem else { return }
       if let replacement { unsafe unlink(replacement) }
-      throw Self.failure(path, problem)
+      throw CarillonError(.list, failure.sentence(problem))
     }
     func check(_ result: Int32) throws { try check(result == 0 ? nil : unsafe String(cString: strerror(errno))) }
     try check(OutputFile.write(Array((Self.header(columns) + rows.joined()).utf8), to: descriptor))
@@ -93,19 +94,7 @@ package final class OutcomesFile: Sendable {
     OutputFile.syncDirectory(of: target)
   }
 
-  private static func failure(_ path: String, _ problem: String) -> CarillonError {
-    CarillonError(.list, failureSentence(path, problem))
-  }
-
-  /// How sentences about the file begin.
   private static func title(_ path: String) -> String { "the list of outcomes \(path)" }
-
-  private static func failureSentence(_ path: String, _ problem: String) -> String {
-    "\(title(path)) cannot be written: \(problem)"
-  }
-
-  /// The sentence for ``onFailure(_:)``; nil if nothing has failed.
-  var failure: String? { state.withLock { $0.problem }.map { Self.failureSentence(path, $0) } }
 
   private static func header(_ columns: OutcomesColumns) -> String { columns.names.joined(separator: ",") + "\n" }
 
@@ -120,13 +109,10 @@ package final class OutcomesFile: Sendable {
       suffix: columns.namesSource ? ",\(Self.field(app)),\(Self.field(tokens))" : "")
   }
 
-  /// Calls `handler` once with a sentence when the file can no longer be written, from any thread.
-  func onFailure(_ handler: @escaping @Sendable (String) -> Void) { state.withLock { $0.failureHandler = handler } }
-
   /// Writes what waits. Returns one sentence if the file is not complete.
   package func finish() -> String? {
     change { flush(&$0) }
-    return state.withLock { $0.problem }.map { "\(Self.title(path)) is not complete: \($0)" }
+    return failure.incompleteness
   }
 
   /// Makes durable what was written since the last call.
@@ -134,8 +120,8 @@ package final class OutcomesFile: Sendable {
     guard state.withLock({ exchange(&$0.isDirty, with: false) }) else { return }
     let code = OutputFile.sync(descriptor)
     guard code != 0 else { return }
-    let reason = unsafe String(cString: strerror(code))
-    change { $0.problem = $0.problem ?? reason }
+    failure.note(unsafe String(cString: strerror(code)))
+    failure.report()
     throw UnsyncedList(path: path, code: code)
   }
 
@@ -146,19 +132,14 @@ package final class OutcomesFile: Sendable {
     }
   }
 
-  /// Reports a failure outside the lock.
   private func change(_ body: (inout State) -> Void) {
-    let (problem, handler): (String?, (@Sendable (String) -> Void)?) = state.withLock { state in
-      body(&state)
-      guard let problem = state.problem else { return (nil, nil) }
-      return (problem, exchange(&state.failureHandler, with: nil))
-    }
-    if let problem, let handler { handler(Self.failureSentence(path, problem)) }
+    state.withLock { body(&$0) }
+    failure.report()
   }
 
   private func flush(_ state: inout State) {
     guard !state.pending.isEmpty else { return }
-    if state.problem == nil { state.problem = OutputFile.write(state.pending, to: descriptor) }
+    if failure.problem == nil, let problem = OutputFile.write(state.pending, to: descriptor) { failure.note(problem) }
     state.isDirty = true
     state.pending.removeAll(keepingCapacity: true)
   }

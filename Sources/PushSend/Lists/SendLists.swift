@@ -23,9 +23,8 @@ struct SendLists: Sendable {
     }
     gone = try plan.gone.map { path throws(CarillonError) in try GoneFile(path: path) }
     guard plan.isResumed, let gone, let opened else { return }
-    let restoration = GoneRestoration(begunAt: UInt64(plan.begunAt ?? 0))
-    let sentence = try restoration.restore(
-      gone, Self.sources(send, opened), listed: devices, directory: opened.directory)
+    let sentence = try gone.restore(
+      Self.sources(send, opened), listed: devices, begunAt: UInt64(plan.begunAt ?? 0), directory: opened.directory)
     if let sentence { notice(sentence) }
   }
 
@@ -61,17 +60,9 @@ struct SendLists: Sendable {
 
   /// Every campaign that the lists are about, as the journal knew it.
   private static func sources(_ send: Send, _ opened: SendJournal) -> [OutcomesRestoration.Source] {
-    func source(
-      _ app: String, _ tokens: String, _ campaign: JournalledCampaign, _ settled: SettledLines?
-    ) -> OutcomesRestoration.Source {
-      let lost = opened.report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
-      return OutcomesRestoration.Source(
-        app: app, tokens: tokens, number: campaign.number, account: campaign.account, lost: lost,
-        readLine: campaign.readLine, settled: settled)
-    }
-    return zip(send.plan.entries, send.parts).compactMap { entry, part in
-      entry.resumed.map { source(part.app, part.tokens, $0.campaign, part.settledLines) }
-    } + send.plan.ended.map { source($0.app, $0.tokens, $0.campaign, nil) }
+    zip(send.plan.entries, send.parts).compactMap { entry, part in
+      entry.resumed.map { opened.source($0.campaign, part.app, part.tokens, part.settledLines) }
+    } + send.plan.ended.map { opened.source($0.campaign, $0.app, $0.tokens, nil) }
   }
 
   /// What hears of one campaign; nil where nothing is listed.
@@ -85,8 +76,8 @@ struct SendLists: Sendable {
 
   /// Calls `handler` with a sentence when one of them can no longer be written, from any thread.
   func onFailure(_ handler: @escaping @Sendable (String) -> Void) {
-    outcomes?.onFailure(handler)
-    gone?.onFailure(handler)
+    outcomes?.failure.onFailure(handler)
+    gone?.failure.onFailure(handler)
   }
 
   /// Makes durable what was written since the last call.
@@ -99,7 +90,9 @@ struct SendLists: Sendable {
   func finish() -> [String] { [outcomes?.finish(), gone?.finish()].compactMap { $0 } }
 
   /// Whether ``onFailure(_:)`` has reported this sentence.
-  func hasReported(_ failure: String) -> Bool { [outcomes?.failure, gone?.failure].contains(failure) }
+  func hasReported(_ failure: String) -> Bool {
+    [outcomes?.failure.sentence, gone?.failure.sentence].contains(failure)
+  }
 
   private struct CombinedListener: OutcomeListener {
     let gone: GoneFile

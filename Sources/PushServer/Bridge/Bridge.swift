@@ -121,8 +121,7 @@ package final class Bridge: Sendable {
 
   /// Decides during the handshake.
   func refusal(of identity: PeerIdentity, distrust: String?) -> ClientCertificatePolicy.Refusal? {
-    let answer = state.withLock { $0.directory.answer(for: BridgeCertificate(identity), distrust: distrust) }
-    guard case .refused(let reason) = answer else { return nil }
+    guard case .refused(let reason) = answer(for: identity, distrust: distrust) else { return nil }
     state.withLock { $0.refusedCount += 1 }
     logger.warning("client refused", metadata: ["certificate": "\(identity.subject)", "why": "\(reason)"])
     return distrust == nil ? .unknown : .unknownAuthority
@@ -133,13 +132,18 @@ package final class Bridge: Sendable {
   }
 
   /// Which app a client is at present. The directory may have changed since its handshake.
-  func answer(for identity: PeerIdentity) -> BridgeDirectory.Answer {
-    state.withLock { $0.directory.answer(for: BridgeCertificate(identity), distrust: identity.distrust) }
+  func answer(for identity: PeerIdentity, distrust: String?) -> BridgeDirectory.Answer {
+    state.withLock { state in
+      state.directory.answer(
+        fingerprint: identity.fingerprint, topics: identity.topics, environments: identity.environments,
+        distrust: distrust)
+    }
   }
 
   /// The app of a client that was not refused.
   func client(_ identity: PeerIdentity) -> (app: BridgeApp, push: PushApp)? {
-    guard case .app(let id, _) = answer(for: identity), let push = try? deployment.app(id) else { return nil }
+    guard case .app(let id, _) = answer(for: identity, distrust: identity.distrust), let push = try? deployment.app(id)
+    else { return nil }
     return (apps.app(id), push)
   }
 

@@ -1,29 +1,6 @@
 package import Carillon
-package import PushTransport
+internal import PushTransport
 package import PushWire
-
-/// What a client's certificate says about it.
-package struct BridgeCertificate: Hashable, Sendable {
-  package var subject: String
-  /// SHA-256, in lower-case hexadecimal.
-  package var fingerprint: String
-  package var topics: [String]
-  package var environments: Set<PushEnvironment>
-
-  init(_ identity: PeerIdentity) {
-    subject = identity.subject
-    fingerprint = identity.fingerprint
-    topics = identity.topics
-    environments = identity.environments
-  }
-
-  package init(_ certificate: CertificateInspection) {
-    subject = certificate.subject
-    fingerprint = certificate.sha256
-    topics = certificate.topics
-    environments = certificate.environments
-  }
-}
 
 /// Which app a bridge's client is.
 package struct BridgeDirectory: Sendable {
@@ -71,18 +48,22 @@ package struct BridgeDirectory: Sendable {
     }
   }
 
-  /// - Parameter distrust: why no authority of the bridge has issued it; nil: one has.
-  package func answer(for certificate: BridgeCertificate, distrust: String?) -> Answer {
-    if let app = pins[certificate.fingerprint] { return .app(app, reason: "its certificate is pinned") }
-    let advice = "pin it with bridge: { clients: [sha256:\(certificate.fingerprint)] } of its app"
+  /// - Parameters:
+  ///   - fingerprint: of the client's certificate: SHA-256, in lower-case hexadecimal.
+  ///   - distrust: why no authority of the bridge has issued it; nil: one has.
+  package func answer(
+    fingerprint: String, topics named: [String], environments: Set<PushEnvironment>, distrust: String?
+  ) -> Answer {
+    if let app = pins[fingerprint] { return .app(app, reason: "its certificate is pinned") }
+    let advice = "pin it with bridge: { clients: [sha256:\(fingerprint)] } of its app"
     if let distrust { return .refused(reason: "\(distrust); \(advice)") }
-    guard !certificate.topics.isEmpty else {
+    guard !named.isEmpty else {
       return .refused(
         reason: "its certificate names no topic, neither as UID nor in Apple's topics extension; \(advice)")
     }
-    for topic in certificate.topics {
+    for topic in named {
       guard let known = topics[topic] else { continue }
-      let matching = known.filter { certificate.environments.contains($0.environment) }
+      let matching = known.filter { environments.contains($0.environment) }
       let candidates = matching.isEmpty ? known : matching
       guard candidates.count == 1 else {
         let apps = candidates.map(\.app).joined(separator: ", ")
@@ -90,7 +71,7 @@ package struct BridgeDirectory: Sendable {
       }
       return .app(candidates[0].app, reason: "its topic is \(topic)")
     }
-    let shown = certificate.topics.prefix(4).joined(separator: ", ")
+    let shown = named.prefix(4).joined(separator: ", ")
     return .refused(reason: "no app has its topic (\(shown)); \(advice)")
   }
 

@@ -26,7 +26,10 @@ package enum BridgeExplanation {
     } catch {
       throw CarillonError(.credential, "\(error).")
     }
-    switch directory.answer(for: BridgeCertificate(certificate), distrust: distrust) {
+    let answer = directory.answer(
+      fingerprint: certificate.sha256, topics: certificate.topics, environments: certificate.environments,
+      distrust: distrust)
+    switch answer {
     case .app(let app, let reason):
       return (true, "\(certificate.subject) is a client of \(app): \(reason).")
     case .refused(let reason):

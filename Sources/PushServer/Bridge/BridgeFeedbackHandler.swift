@@ -29,6 +29,14 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
     case closed
   }
 
+  private struct ReadingState: Equatable {
+    var writtenBlockCount = 0
+    /// By the client's system.
+    var unacknowledgedByteCount = 0
+    /// All is written and acknowledged: the client is to close.
+    var hasEnded = false
+  }
+
   private let bridge: Bridge
   private var context: ChannelHandlerContext?
   private var app: BridgeApp?
@@ -40,14 +48,14 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
   private var end: Int64 = 0
   private var isReadingStore = false
   private var writtenBlockCount = 0
-  private var progress: ReadingProgress
+  private var progress: ReadingProgress<ReadingState>
   private var check: RepeatedTask?
 
   private static let interval = TimeAmount.milliseconds(20)
 
   init(_ bridge: Bridge) {
     self.bridge = bridge
-    progress = ReadingProgress(limit: bridge.configuration.stallTime)
+    progress = ReadingProgress(limit: bridge.configuration.stallTime, ReadingState(), now: .now)
   }
 
   func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -107,7 +115,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
   // MARK: Progress
 
   private func beginChecks(_ context: ChannelHandlerContext) {
-    progress.begin(now: .now)
+    progress = ReadingProgress(limit: bridge.configuration.stallTime, ReadingState(), now: .now)
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
     let interval = TimeAmount(bridge.configuration.stallTime / 20)
     check = context.eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
@@ -118,7 +126,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
   private func checkProgress() {
     guard let context else { return }
     let hasEnded = if case .acknowledged = phase { true } else { false }
-    let state = ReadingProgress.State(
+    let state = ReadingState(
       writtenBlockCount: writtenBlockCount, unacknowledgedByteCount: context.channel.unacknowledgedByteCount ?? 0,
       hasEnded: hasEnded)
     guard progress.isStalled(state, isBusy: isReadingStore, now: .now) else { return }

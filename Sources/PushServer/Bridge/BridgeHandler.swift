@@ -83,7 +83,7 @@ final class BridgeHandler: ChannelInboundHandler {
       let identity = tls.peerIdentity(trustedBy: context)
     else { return }
     let why: String
-    switch bridge.answer(for: identity) {
+    switch bridge.answer(for: identity, distrust: identity.distrust) {
     case .app(app, _): return
     case .app(let other, let reason): why = "it is a client of \(other) now: \(reason)"
     case .refused(let reason): why = reason

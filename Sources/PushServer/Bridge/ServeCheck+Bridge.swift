@@ -8,18 +8,16 @@ extension ServeCheck {
     do throws(CarillonError) {
       let (_, certificate) = try Bridge.context(bridge) { _, _ in .unknown }
       let feedback = bridge.feedback.map { ", feedback on \($0)" } ?? ""
-      facts.append(
-        Finding(
-          subject: subject,
-          text: "\(bridge.listen)\(feedback), for \(certificate.serverNames.joined(separator: ", ")), "
-            + "TLS \(bridge.minimumTLS.rawValue) or later"))
+      addFact(
+        subject,
+        "\(bridge.listen)\(feedback), for \(certificate.serverNames.joined(separator: ", ")), "
+          + "TLS \(bridge.minimumTLS.rawValue) or later")
       add(certificate, subject, now)
     } catch {
-      problems.append(Finding(subject: subject, text: error.message))
+      addProblem(subject, error.message)
     }
     if bridge.minimumTLS < .tls12 {
-      warnings.append(
-        Finding(subject: subject, text: "it accepts old versions of TLS, which others can read and change"))
+      addWarning(subject, "it accepts old versions of TLS, which others can read and change")
     }
     if let authority = bridge.clientAuthority { add(authority: authority, subject, now) }
     addClients(bridge, tenants, now)
@@ -30,27 +28,22 @@ extension ServeCheck {
       let authority = try CredentialInspection.load(file: file, at: now).certificate
       let end = CivilTime.describe(authority.validity.upperBound)
       if authority.validity.contains(now) {
-        facts.append(
-          Finding(
-            subject: subject,
-            text: "certificates that \(authority.subject) has issued are clients by their topic, until \(end)"))
+        addFact(subject, "certificates that \(authority.subject) has issued are clients by their topic, until \(end)")
       } else {
-        warnings.append(
-          Finding(subject: subject, text: "the authority \(authority.subject) of client-ca is not valid: until \(end)"))
+        addWarning(subject, "the authority \(authority.subject) of client-ca is not valid: until \(end)")
       }
     } catch {
-      problems.append(Finding(subject: subject, text: "the authorities of clients cannot be used: \(error)"))
+      addProblem(subject, "the authorities of clients cannot be used: \(error)")
     }
   }
 
   private mutating func addClients(_ bridge: BridgeConfiguration, _ tenants: [Tenant], _ now: Int64) {
     do throws(CarillonError) {
       _ = try BridgeDirectory(tenants) { app, error in
-        errors.append(
-          Finding(subject: "app \(app)", text: "a client of the bridge would be unknown: \(error.message)"))
+        addError("app \(app)", "a client of the bridge would be unknown: \(error.message)")
       }
     } catch {
-      return problems.append(Finding(subject: "bridge", text: error.message))
+      return addProblem("bridge", error.message)
     }
     for tenant in tenants where !tenant.bridgeClients.isEmpty {
       // The directory has read them all.
@@ -62,14 +55,11 @@ extension ServeCheck {
         let end = CivilTime.describe(certificate.validity.upperBound)
         return certificate.subject + (hasEnded ? " (ended \(end), accepted all the same)" : "")
       }
-      facts.append(
-        Finding(subject: "app \(tenant.id)", text: "pinned clients of the bridge: \(names.joined(separator: "; "))"))
+      addFact("app \(tenant.id)", "pinned clients of the bridge: \(names.joined(separator: "; "))")
     }
     if bridge.clientAuthority == nil, tenants.allSatisfy(\.bridgeClients.isEmpty) {
-      warnings.append(
-        Finding(
-          subject: "bridge",
-          text: "no client can connect: name authorities with client-ca, or pin certificates with clients of an app"))
+      addWarning(
+        "bridge", "no client can connect: name authorities with client-ca, or pin certificates with clients of an app")
     }
   }
 }

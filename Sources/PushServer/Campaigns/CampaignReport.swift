@@ -83,12 +83,6 @@ struct CampaignReports: Sendable {
   /// A campaign of such an app continues, and its notifications wait.
   private static let appIsPaused = "The app is paused; the campaign continues when the app is resumed."
 
-  /// Nil if there is no such campaign.
-  func report(_ id: StoredUUID, app: String) async throws -> CampaignReport? {
-    guard let record = try await controller.store.campaignHead(id), record.app == app else { return nil }
-    return try await report(record)
-  }
-
   func report(_ record: CampaignHead) async throws -> CampaignReport {
     try await reports([record]).first ?? CampaignReport(record: record)
   }

@@ -198,11 +198,3 @@ extension CampaignHead {
   /// Another one after every change.
   var tag: String { "\"\(version)\"" }
 }
-
-extension Response {
-  static func json(_ status: HTTPResponse.Status = .ok, text: String) -> Response {
-    Response(
-      status: status, headers: [.contentType: "application/json"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
-  }
-}

@@ -18,11 +18,10 @@ struct ReloadRoutes: Sendable {
     let report = await reload()
     guard report.problems.isEmpty else {
       context.trail?.isDone()
-      var problem = Problem(
+      throw Problem(
         .unprocessableContent, "Not all was reloaded", report.problems.joined(separator: " "),
-        action: "Correct the configuration: \"carillon serve --check\" reads it without changing anything.")
-      problem.errors = report.problems.count > 1 ? report.problems.map { .init(detail: $0) } : []
-      throw problem
+        action: "Correct the configuration: \"carillon serve --check\" reads it without changing anything.",
+        errors: report.problems.count > 1 ? report.problems.map { .init(detail: $0) } : [])
     }
     return .json { json in
       json.field("added", report.added)

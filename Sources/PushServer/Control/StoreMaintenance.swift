@@ -8,7 +8,7 @@ package enum StoreMaintenance {
   ///
   /// - Parameter path: of the store.
   package static func check(_ path: String) async throws(CarillonError) -> StoreReport {
-    try await failing { () async throws(StoreError) in
+    try await describingStoreErrors { () async throws(StoreError) in
       let file = try StoreFile(path: path)
       let report = try await file.check()
       try file.close()
@@ -18,16 +18,10 @@ package enum StoreMaintenance {
 
   /// Copies a store that no other process has to be asked for.
   package static func backUp(_ path: String, to copy: String) async throws(CarillonError) {
-    try await failing { () async throws(StoreError) in
+    try await describingStoreErrors { () async throws(StoreError) in
       let file = try StoreFile(path: path)
       try await file.backUp(to: copy)
       try file.close()
     }
-  }
-
-  private static func failing<Value>(
-    _ body: () async throws(StoreError) -> Value
-  ) async throws(CarillonError) -> Value {
-    do throws(StoreError) { return try await body() } catch { throw CarillonError(.journal, error.description) }
   }
 }

@@ -88,9 +88,7 @@ struct Trail: RouterMiddleware {
     var metadata = details
     metadata["key"] = "\(keyID ?? "unknown")"
     metadata["address"] = "\(context.channel.remoteAddress?.ipAddress ?? "unknown")"
-    for (parameter, name) in [("app", "app"), ("id", "id")] {
-      if let value = context.parameters.get(parameter) { metadata[name] = "\(value)" }
-    }
+    for name in ["app", "id"] { if let value = context.parameters.get(name) { metadata[name] = "\(value)" } }
     guard let failure else { return context.logger.notice("\(action)", metadata: metadata) }
     guard let unlogged = failures.admit() else { return }
     metadata["why"] = "\(failure)"

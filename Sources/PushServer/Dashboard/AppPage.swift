@@ -11,7 +11,8 @@ extension Dashboard {
     let app = try visibleApp(id, viewer)
     let status = app.status
     let alarms = try await alarms([(app: id, status: status)]).filter { $0.app != nil }
-    let test = try await sent.flatMap { NotificationID($0) }.asyncMap { try await testResult($0, app) }
+    var test = HTML.empty
+    if let sent = sent.flatMap({ NotificationID($0) }) { test = try await testResult(sent, app) }
     return Page(
       title: id, viewer: viewer,
       body: """
@@ -25,7 +26,7 @@ extension Dashboard {
         \(account(app))
         \(bridgePart(id))
         </div>
-        \(HTML.when(viewer.may(.send), testForm(app, viewer, test ?? .empty)))
+        \(HTML.when(viewer.may(.send), testForm(app, viewer, test)))
         \(recent(id))
         """)
   }
@@ -131,13 +132,5 @@ extension Dashboard {
     <table><thead><tr><th>Time (UTC)</th><th>Device</th><th>Outcome</th><th>Reason</th></tr></thead>
     <tbody>\(rows)</tbody></table>
     """
-  }
-}
-
-extension Optional {
-  /// Like `map`, with an asynchronous function.
-  fileprivate func asyncMap<Value>(_ body: (Wrapped) async throws -> Value) async rethrows -> Value? {
-    guard let self else { return nil }
-    return try await body(self)
   }
 }

@@ -34,7 +34,6 @@ struct Dashboard: Sendable {
   /// The sender of a form.
   ///
   /// - Throws: ``Problem`` with 403 without the session's token.
-  @discardableResult
   func viewer(_ request: Request, _ form: FormBody) async throws -> Page.Viewer {
     guard let viewer = try await viewer(request) else { throw Self.loggedOut }
     guard form[DashboardForm.tokenField].isSameSecret(as: viewer.formToken) else { throw Self.staleForm }

@@ -14,7 +14,6 @@ struct DashboardRoutes: Sendable {
     router.get("/") { request, context in
       await page(request) { viewer in
         try await dashboard.overview(viewer, named: request.uri.queryParameters["name"].map(String.init) ?? "")
-          .response()
       }
     }
     router.get("login") { request, _ in
@@ -22,89 +21,78 @@ struct DashboardRoutes: Sendable {
       return dashboard.login(request)
     }
     router.post("login") { request, context in
-      await form(request, isLogin: true) { try await dashboard.logIn($0, request, context.trail) }
+      await post(request, isLogin: true) { try await dashboard.logIn($0, request, context.trail) }
     }
     router.post("logout") { request, _ in
-      await form(request) { form in
-        try await dashboard.viewer(request, form)
-        return dashboard.logOut(request)
-      }
+      await form(request) { _, _ in dashboard.logOut(request) }
     }
     router.get("apps/{app}") { request, context in
       await page(request) { viewer in
-        try await dashboard.app(context.parameters.get("app") ?? "", viewer, sent: request.uri.queryParameters["sent"])
-          .response()
+        try await dashboard.app(context.parameter("app"), viewer, sent: request.uri.queryParameters["sent"])
       }
     }
     for (action, isPause) in [("pause", true), ("resume", false)] {
       router.post(RouterPath("apps/{app}/\(action)")) { request, context in
-        await form(request) { form in
-          let viewer = try await dashboard.viewer(request, form)
-          return try await dashboard.setPaused(isPause, context.parameters.get("app") ?? "", viewer)
+        await form(request) { _, viewer in
+          try await dashboard.setPaused(isPause, context.parameter("app"), viewer)
         }
       }
     }
     router.post("apps/{app}/test") { request, context in
-      await form(request) { form in
-        let viewer = try await dashboard.viewer(request, form)
-        return try await dashboard.sendTest(form, context.parameters.get("app") ?? "", viewer)
-      }
+      await form(request) { form, viewer in try await dashboard.sendTest(form, context.parameter("app"), viewer) }
     }
     addCampaigns(to: router)
     router.get("keys") { request, _ in
-      await page(request) { viewer in try await dashboard.keys(viewer).response() }
+      await page(request) { viewer in try await dashboard.keys(viewer) }
     }
     router.post("keys") { request, context in
-      await form(request) { form in
-        try await dashboard.createKey(form, dashboard.viewer(request, form), context.trail).response()
-      }
+      await form(request) { form, viewer in try await dashboard.createKey(form, viewer, context.trail).response() }
     }
     router.post("keys/{id}/revoke") { request, context in
-      await form(request) { form in
-        try await dashboard.revokeKey(context.parameters.get("id") ?? "", dashboard.viewer(request, form))
-      }
+      await form(request) { _, viewer in try await dashboard.revokeKey(context.parameter("id"), viewer) }
     }
   }
 
   private func addCampaigns(to router: Router<ControlContext>) {
     router.get("campaigns") { request, _ in
-      await page(request) { viewer in try await dashboard.campaigns(viewer).response() }
+      await page(request) { viewer in try await dashboard.campaigns(viewer) }
     }
     router.get("apps/{app}/campaigns/{id}") { request, context in
       await page(request) { viewer in
-        try await dashboard.campaign(
-          context.parameters.get("id") ?? "", of: context.parameters.get("app") ?? "", viewer
-        ).response()
+        try await dashboard.campaign(context.parameter("id"), of: context.parameter("app"), viewer)
       }
     }
     for action in ["pause", "resume", "cancel"] {
       router.post(RouterPath("apps/{app}/campaigns/{id}/\(action)")) { request, context in
-        await form(request) { form in
-          let viewer = try await dashboard.viewer(request, form)
-          let (app, id) = (context.parameters.get("app") ?? "", context.parameters.get("id") ?? "")
-          return try await dashboard.act(action, on: id, of: app, viewer)
+        await form(request) { _, viewer in
+          try await dashboard.act(action, on: context.parameter("id"), of: context.parameter("app"), viewer)
         }
       }
     }
   }
 
   /// Serves a page to users who are logged in; others get the login page.
-  private func page(
-    _ request: Request, _ serve: (Page.Viewer) async throws -> Response
-  ) async -> Response {
+  private func page(_ request: Request, _ serve: (Page.Viewer) async throws -> Page) async -> Response {
     guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
     do {
       guard let viewer = try await dashboard.viewer(request) else { return Page.redirect("/login") }
-      return await answer(viewer) { try await serve(viewer) }
+      return await answer(viewer) { try await serve(viewer).response() }
     } catch {
-      return ProblemPage(Problem(describing: error)).response(nil)
+      return Self.response(Problem(describing: error))
     }
+  }
+
+  /// Takes a form of a user who is logged in.
+  private func form(
+    _ request: Request, _ serve: (FormBody, Page.Viewer) async throws -> Response
+  ) async -> Response {
+    await post(request) { try await serve($0, dashboard.viewer(request, $0)) }
   }
 
   /// Takes a form, if a page of the service has sent it.
   ///
   /// - Parameter isLogin: its sender need not be logged in. Others are refused before their body.
-  private func form(
+  private func post(
     _ request: Request, isLogin: Bool = false, _ serve: (FormBody) async throws -> Response
   ) async -> Response {
     guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
@@ -113,11 +101,10 @@ struct DashboardRoutes: Sendable {
         origin: request.headers[.origin], fetchSite: Self.fetchSite.flatMap { request.headers[$0] },
         host: request.head.authority)
     else {
-      return ProblemPage(
+      return Self.response(
         Problem(
           .forbidden, "Not from here", "The form was not sent by a page of this service.",
-          action: "Behind a proxy, let it pass on the header Host as the browser sent it.")
-      ).response(nil)
+          action: "Behind a proxy, let it pass on the header Host as the browser sent it."))
     }
     let viewer = try? await dashboard.viewer(request)
     return await answer(viewer) {
@@ -132,29 +119,22 @@ struct DashboardRoutes: Sendable {
 
   private func answer(_ viewer: Page.Viewer?, _ serve: () async throws -> Response) async -> Response {
     do { return try await serve() } catch {
-      return ProblemPage(Problem(describing: error)).response(viewer)
+      return Self.response(Problem(describing: error), viewer)
     }
   }
 
   private static let fetchSite = HTTPField.Name("Sec-Fetch-Site")
 
   private static func unknownHost(_ request: Request) -> Response {
-    ProblemPage(
+    response(
       Problem(
         .misdirectedRequest, "Unknown host",
         "The host name \"\(request.head.authority ?? "")\" is not configured.",
-        action: "Use its address, or add the name to \"hosts\" of \"api\" in the configuration.")
-    ).response(nil)
+        action: "Use its address, or add the name to \"hosts\" of \"api\" in the configuration."))
   }
-}
 
-/// Why a page is not shown.
-private struct ProblemPage {
-  let problem: Problem
-
-  init(_ problem: Problem) { self.problem = problem }
-
-  func response(_ viewer: Page.Viewer?) -> Response {
+  /// Why a page is not shown.
+  private static func response(_ problem: Problem, _ viewer: Page.Viewer? = nil) -> Response {
     Page(
       title: problem.title, viewer: viewer,
       body: """
@@ -165,4 +145,9 @@ private struct ProblemPage {
         """
     ).response(problem.status)
   }
+}
+
+extension ControlContext {
+  /// A parameter of the address.
+  fileprivate func parameter(_ name: String) -> String { parameters.get(name) ?? "" }
 }

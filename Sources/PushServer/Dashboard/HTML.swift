@@ -52,7 +52,7 @@ extension HTML {
 
 extension String {
   /// As one part of a path: everything else than letters, digits and `-._~` is percent-encoded.
-  var asPathSegment: String {
+  package var asPathSegment: String {
     var text = ""
     for byte in utf8 {
       let letter = byte | 0x20

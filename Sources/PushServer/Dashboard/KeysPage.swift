@@ -98,7 +98,7 @@ extension Dashboard {
   /// - Parameter trail: gets the new key's id.
   func createKey(_ form: FormBody, _ viewer: Page.Viewer, _ trail: TrailNote?) async throws -> Page {
     try demand(.admin, of: viewer)
-    let name = form["name"].trimmingSpaces
+    let name = String(form["name"].drop { $0.isWhitespace }.reversed().drop { $0.isWhitespace }.reversed())
     guard !name.isEmpty, name.count <= 100 else {
       throw Problem(.unprocessableContent, "No name", "A key needs a name of at most 100 characters.")
     }
@@ -138,12 +138,5 @@ extension Dashboard {
     _ = try await store.revokeKey(id, at: .now)
     access.keys.changed()
     return Page.redirect("/keys")
-  }
-}
-
-extension String {
-  fileprivate var trimmingSpaces: String {
-    let rest = drop { $0.isWhitespace }
-    return String(rest.reversed().drop { $0.isWhitespace }.reversed())
   }
 }

@@ -31,15 +31,7 @@ final class ServiceStatistics: Sendable {
 
   /// - Parameter counts: of the campaigns that send at present: notifications with an outcome.
   func sample(_ counts: [(campaign: StoredUUID, settled: Int)], now: ContinuousClock.Instant) {
-    paces.withLock { paces in
-      var kept: [StoredUUID: RateWindow] = [:]
-      for (campaign, settled) in counts {
-        var window = paces[campaign] ?? RateWindow()
-        window.add(settled, now: now)
-        kept[campaign] = window
-      }
-      paces = kept
-    }
+    paces.withLock { Self.sample(&$0, counts.map { ($0.campaign, $0.settled) }, now) }
   }
 
   func sample(_ deployment: Deployment, now: ContinuousClock.Instant) {
@@ -48,15 +40,20 @@ final class ServiceStatistics: Sendable {
       _ = app.campaignStall
       return (app.id, app.tally.account.settled)
     }
-    rates.withLock { rates in
-      var kept: [String: RateWindow] = [:]
-      for (id, count) in counts {
-        var window = rates[id] ?? RateWindow()
-        window.add(count, now: now)
-        kept[id] = window
-      }
-      rates = kept
+    rates.withLock { Self.sample(&$0, counts, now) }
+  }
+
+  /// What is not counted any longer is forgotten.
+  private static func sample<Key: Hashable>(
+    _ windows: inout [Key: RateWindow], _ counts: [(key: Key, count: Int)], _ now: ContinuousClock.Instant
+  ) {
+    var kept: [Key: RateWindow] = [:]
+    for (key, count) in counts {
+      var window = windows[key] ?? RateWindow()
+      window.add(count, now: now)
+      kept[key] = window
     }
+    windows = kept
   }
 
   /// The disk of journal or store that has less left; nil if that cannot be found out.

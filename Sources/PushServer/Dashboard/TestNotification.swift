@@ -35,8 +35,7 @@ extension Dashboard {
     } catch {
       throw Problem(.unprocessableContent, "Not a device token", error.message)
     }
-    var json = JSONWriter()
-    json.object { json in
+    let json = JSONWriter.text { json in
       json.object("aps") { json in
         json.object("alert") { json in
           if !form["title"].isEmpty { json.field("title", form["title"]) }
@@ -44,14 +43,14 @@ extension Dashboard {
         }
       }
     }
-    let ids = try await app.submit([(PushNotification(json: Array(json.text.utf8)), token)])
+    let ids = try await app.submit([(PushNotification(json: Array(json.utf8)), token)])
     guard let sent = ids.first else { throw Problem.unavailable("The notification was not accepted.") }
     return Page.redirect("/apps/\(id.asPathSegment)?sent=\(sent)#test")
   }
 
   /// What became of it, or that it is not known yet.
   func testResult(_ id: NotificationID, _ app: PushApp) async throws -> HTML {
-    let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
+    let stored = StoredNotificationID(id)
     let pending = outcomes.app(of: stored)
     let outcome = try await store.notification(stored).outcome
     guard let owner = outcome?.app ?? pending, owner == app.id else { return .empty }

@@ -17,18 +17,16 @@ struct DeviceRequest {
   static func registration(
     _ body: ArraySlice<UInt8>, token: DeviceToken, now: StoreInstant
   ) throws -> DeviceRegistration {
-    var reader = DeviceFields(body.isEmpty ? [] : try members(body, isLine: false), known: fields)
-    try reader.check()
-    return try reader.registration(token: token, id: .make(at: now), now: now)
+    try DeviceFields(body.isEmpty ? [] : try members(body, isLine: false), known: fields)
+      .registration(token: token, id: .make(at: now), now: now)
   }
 
   /// The device has no id yet, see ``DeviceBlock/prepare(now:)``.
   ///
   /// - Throws: ``Problem`` naming the field that is wrong.
   static func registration(line: ArraySlice<UInt8>, now: StoreInstant) throws -> DeviceRegistration {
-    var reader = DeviceFields(try members(line, isLine: true), known: lineFields)
-    try reader.check()
-    return try reader.registration(token: nil, id: DeviceBlock.noID, now: now)
+    try DeviceFields(try members(line, isLine: true), known: lineFields)
+      .registration(token: nil, id: DeviceBlock.noID, now: now)
   }
 
   private static func members(_ body: ArraySlice<UInt8>, isLine: Bool) throws -> [JSONMember] {
@@ -41,16 +39,9 @@ struct DeviceRequest {
 
 /// The fields of a device by name, however they were written.
 struct DeviceFields {
-  private let members: [JSONMember]
-  private let known: Set<String>
   private var values: [String: JSONValue] = [:]
 
-  init(_ members: [JSONMember], known: Set<String>) {
-    self.members = members
-    self.known = known
-  }
-
-  mutating func check() throws {
+  init(_ members: [JSONMember], known: Set<String>) throws {
     for member in members {
       guard known.contains(member.key) else {
         throw Problem.malformed("There is no field \"\(member.key)\".", pointer: "/\(member.key)")

@@ -88,10 +88,7 @@ struct DeviceRoutes: Sendable {
       json.field("created", devices.createdCount)
       json.field("updated", devices.updatedCount)
       json.field("rejected", devices.rejectedCount)
-      json.array("errors", devices.errors) { error, json in
-        json.field("line", error.line)
-        json.field("detail", error.detail)
-      }
+      json.lines("errors", devices.errors)
     }
   }
 

@@ -34,9 +34,8 @@ struct DeviceTable {
         column == "tags" ? .array(field.split(separator: " ").map { .string(String($0)) }) : .string(field)
       members.append(JSONMember(column, value))
     }
-    var reader = DeviceFields(members, known: DeviceRequest.lineFields)
-    try reader.check()
-    return try reader.registration(token: nil, id: DeviceBlock.noID, now: now)
+    return try DeviceFields(members, known: DeviceRequest.lineFields)
+      .registration(token: nil, id: DeviceBlock.noID, now: now)
   }
 
   /// A field may be quoted, with each quotation mark in it doubled. None spans lines.

@@ -70,8 +70,7 @@ struct ControlAccess: Sendable {
   func body(
     of request: Request, _ context: ControlContext, under grant: Grant, limit: Int? = nil
   ) async throws -> [UInt8] {
-    let body = try await request.wholeBody(
-      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: grant.keyID, until: context.memory)
+    let body = try await body(of: request, by: grant.keyID, limit: limit, until: context.memory)
     try await grant.demandIfChanged()
     return body
   }

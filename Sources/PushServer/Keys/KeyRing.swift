@@ -115,11 +115,10 @@ final class KeyRing: Sendable {
   private func demandRate(_ id: String) throws {
     let now = Instant.now
     guard let next = rates.withLock({ $0?.admit(id, now: now) }) else { return }
-    var problem = Problem(
+    throw Problem(
       .tooManyRequests, "Too many requests", "The key makes more requests than the service allows.",
-      action: "Send notifications in batches, or raise rate-limit of the service's api.")
-    problem.retryAfter = max(1, Int(next.since(now).inSeconds.rounded(.up)))
-    throw problem
+      action: "Send notifications in batches, or raise rate-limit of the service's api.",
+      retryAfter: max(1, Int(next.since(now).inSeconds.rounded(.up))))
   }
 
   /// The key of someone who has shown it before; nil if it was revoked since.

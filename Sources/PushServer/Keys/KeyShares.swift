@@ -73,11 +73,10 @@ struct KeyShareCheck: RouterMiddleware {
     }
     channels.note(context.channel, hasKey: true)
     guard let place = shares.take(caller.keyID) else {
-      var problem = Problem(
+      throw Problem(
         .tooManyRequests, "Too many requests", "The key has \(shares.limit) requests under way.",
-        action: "Let some of them end: uploads and streams of events count until then.")
-      problem.retryAfter = 1
-      throw problem
+        action: "Let some of them end: uploads and streams of events count until then.",
+        retryAfter: 1)
     }
     var context = context
     context.caller = caller

@@ -14,7 +14,7 @@ internal import UnixSignals
 
 /// The service (`carillon serve`): a long-running deployment with an HTTP API.
 package final class Daemon: Sendable {
-  /// Where it listens.
+  /// Where it listens; 0: not yet.
   package struct Ports: Hashable, Sendable {
     package var api: Int
     package var admin: Int
@@ -62,7 +62,7 @@ package final class Daemon: Sendable {
   var hasServed: Bool { isReady.load(ordering: .relaxed) || isOpen.load(ordering: .relaxed) }
   private let recoveryPause: Duration
   private let deadline: EndDeadline
-  private let ports = Mutex(OpenPorts())
+  private let ports = Mutex(Ports(api: 0, admin: 0))
   private let listeners = Mutex<[OpenChannels]>([])
   /// For all listeners.
   let reserve: DescriptorReserve
@@ -144,7 +144,7 @@ package final class Daemon: Sendable {
     if restarts.load(ordering: .relaxed) {
       manager?.notify(.reloading, status: "Restarting, because the journal can be written again.")
       try store.close()
-      return .restart(openPorts)
+      return .restart(ports.withLock { $0 })
     }
     // With `sync: never` the last outcomes may not be durable yet.
     try await outcomes.makeDurableElsewhere()
@@ -300,12 +300,6 @@ package final class Daemon: Sendable {
       close: { [self] in isOpen.store(false, ordering: .relaxed) }, deadline: deadline)
   }
 
-  private var openPorts: Ports {
-    ports.withLock {
-      Ports(api: $0.api ?? 0, admin: $0.admin ?? 0, bridge: $0.bridge, bridgeFeedback: $0.bridgeFeedback)
-    }
-  }
-
   /// Pauses the apps that were paused before the last process ended.
   private func pauseApps() async {
     do throws(StoreError) {
@@ -332,21 +326,13 @@ package final class Daemon: Sendable {
       drain: configuration.shutdown.drain, logger: logger, prepare: prepare, listens: listens)
   }
 
-  private struct OpenPorts {
-    var api: Int?
-    var admin: Int?
-    var bridge: Int?
-    var bridgeFeedback: Int?
-  }
-
-  private func listens(_ ready: (Ports) -> Void, _ note: (inout OpenPorts) -> Void) {
-    let all: Ports? = ports.withLock { ports in
+  private func listens(_ ready: (Ports) -> Void, _ note: (inout Ports) -> Void) {
+    let open = ports.withLock { ports in
       note(&ports)
-      guard let api = ports.api, let admin = ports.admin, bridge == nil || ports.bridge != nil else { return nil }
-      return Ports(api: api, admin: admin, bridge: ports.bridge, bridgeFeedback: ports.bridgeFeedback)
+      return ports
     }
-    guard let all else { return }
-    ready(all)
+    guard open.api != 0, open.admin != 0, bridge == nil || open.bridge != nil else { return }
+    ready(open)
     manager?.notify(.ready, status: "Serving.")
   }
 }

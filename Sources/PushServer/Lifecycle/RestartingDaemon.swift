@@ -30,13 +30,14 @@ package struct RestartingDaemon: Sendable {
   package func run(ready: @escaping @Sendable (Daemon.Ports) -> Void) async throws {
     var configuration = configuration
     var pause = Self.pauses.lowerBound
-    var (ready, hasServed) = (ready, false)
+    var ready = ready
+    // Where the last daemon listened; nil: none has served.
+    var ports: Daemon.Ports?
     var log = PacedReason()
     while true {
       let began = ContinuousClock.now
-      let ports: Daemon.Ports
       do {
-        let daemon = try next(&configuration, pause, hasServed: hasServed)
+        let daemon = try next(&configuration, pause, ports)
         do {
           guard case .restart(let open) = try await daemon.run(ready: ready) else { return }
           ports = open
@@ -48,12 +49,12 @@ package struct RestartingDaemon: Sendable {
         throw ended.error
       } catch {
         let folders = configuration.folders(besides: file).map(DiskState.nearest)
-        let decision = StartDecision.after("\(error)", hasServed: hasServed, disk: await DiskState.all(folders))
+        let decision = StartDecision.after("\(error)", hasServed: ports != nil, disk: await DiskState.all(folders))
         guard case .wait(let reason) = decision else { throw error }
         let isLogged = log.isDue(reason, at: .now)
         pause = min(pause * 2, Self.pauses.upperBound)
         let wait = DiskWait(
-          reason: reason, folders: folders, pause: hasServed ? pause : .zero, manager: manager,
+          reason: reason, folders: folders, pause: ports != nil ? pause : .zero, manager: manager,
           logger: self.log.logger, isLogged: isLogged)
         guard try await wait.wait() else { return }
         continue
@@ -61,9 +62,7 @@ package struct RestartingDaemon: Sendable {
       pause =
         ContinuousClock.now - began < Self.stableRun
         ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
-      configuration.listen(on: ports)
       ready = { _ in }
-      hasServed = true
     }
   }
 
@@ -90,11 +89,12 @@ package struct RestartingDaemon: Sendable {
   /// The next daemon reads the file again. If the file cannot be used now, the previous
   /// configuration stays in force.
   private func next(
-    _ configuration: inout ServerConfiguration, _ pause: Duration, hasServed: Bool
+    _ configuration: inout ServerConfiguration, _ pause: Duration, _ ports: Daemon.Ports?
   ) throws(CarillonError) -> Daemon {
-    guard hasServed else { return try make(configuration, pause) }
+    guard let ports else { return try make(configuration, pause) }
+    configuration.listen(on: ports)
     if var read = try? ServerConfiguration.read(file: file) {
-      read.listen(besides: configuration)
+      read.listen(on: ports)
       if let daemon = try? make(read, pause) {
         configuration = read
         return daemon
@@ -107,13 +107,6 @@ package struct RestartingDaemon: Sendable {
 
 extension ServerConfiguration {
   /// Where any free port was asked for, it is the one that clients know.
-  fileprivate mutating func listen(besides known: ServerConfiguration) {
-    if api.listen.port == 0 { api.listen.port = known.api.listen.port }
-    if admin.listen.port == 0 { admin.listen.port = known.admin.listen.port }
-    if bridge?.listen.port == 0, let port = known.bridge?.listen.port { bridge?.listen.port = port }
-    if bridge?.feedback?.port == 0, let port = known.bridge?.feedback?.port { bridge?.feedback?.port = port }
-  }
-
   fileprivate mutating func listen(on ports: Daemon.Ports) {
     if api.listen.port == 0 { api.listen.port = ports.api }
     if admin.listen.port == 0 { admin.listen.port = ports.admin }

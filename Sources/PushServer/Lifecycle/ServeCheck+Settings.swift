@@ -17,22 +17,15 @@ extension ServeCheck {
     ]
     let names = ["localhost", "addresses"] + api.hosts.sorted()
     parts.append("the dashboard answers to \(names.joined(separator: ", "))")
-    facts.append(Finding(subject: "api", text: parts.joined(separator: ", ")))
+    addFact("api", parts.joined(separator: ", "))
     addOpenFiles(OpenFileLimit.need(configuration), limit: OpenFileLimit.hard)
-    facts.append(
-      Finding(
-        subject: "shutdown",
-        text:
-          "readiness is denied for \(Quantity.describe(configuration.shutdown.announce)), then what is in flight has "
-          + Quantity.describe(configuration.shutdown.drain)))
-    facts.append(
-      Finding(
-        subject: "retention",
-        text: "outcomes and campaigns are kept for \(Quantity.describe(configuration.retention)) after their end"))
-    facts.append(
-      Finding(
-        subject: "log",
-        text: "\(configuration.log.level) and worse, as \(configuration.log.format.rawValue), to standard error"))
+    addFact(
+      "shutdown",
+      "readiness is denied for \(Quantity.describe(configuration.shutdown.announce)), then what is in flight has "
+        + Quantity.describe(configuration.shutdown.drain))
+    addFact(
+      "retention", "outcomes and campaigns are kept for \(Quantity.describe(configuration.retention)) after their end")
+    addFact("log", "\(configuration.log.level) and worse, as \(configuration.log.format.rawValue), to standard error")
   }
 }
 
@@ -40,12 +33,11 @@ extension ServeCheck {
   /// Whether the process may have as many connections open as the configuration lets it.
   mutating func addOpenFiles(_ need: Int, limit: Int) {
     guard need > limit else { return }
-    warnings.append(
-      Finding(
-        subject: "open files",
-        text: "the connections of clients, of the bridge and to gateways can be \(NumberText.grouped(need)), and the "
-          + "process may have \(NumberText.grouped(limit)) files open; raise the limit, as with LimitNOFILE, or lower "
-          + "max-connections"))
+    addWarning(
+      "open files",
+      "the connections of clients, of the bridge and to gateways can be \(NumberText.grouped(need)), and the "
+        + "process may have \(NumberText.grouped(limit)) files open; raise the limit, as with LimitNOFILE, or lower "
+        + "max-connections")
   }
 }
 

@@ -35,12 +35,17 @@ package struct ServeCheck: Sendable {
     check.addStore(configuration.storePath(besides: file))
     check.add(configuration.api, now)
     if let bridge = configuration.bridge { check.add(bridge, configuration.tenants, now) }
-    check.facts.append(Finding(subject: "admin", text: "health and metrics at http://\(configuration.admin.listen)"))
+    check.addFact("admin", "health and metrics at http://\(configuration.admin.listen)")
     check.addLimits(configuration)
     await check.addRoom(configuration.folders(besides: file).map(DiskState.nearest))
     await check.addPorts(configuration, answers)
     return check
   }
+
+  mutating func addFact(_ subject: String, _ text: String) { facts.append(Finding(subject: subject, text: text)) }
+  mutating func addWarning(_ subject: String, _ text: String) { warnings.append(Finding(subject: subject, text: text)) }
+  mutating func addError(_ subject: String, _ text: String) { errors.append(Finding(subject: subject, text: text)) }
+  mutating func addProblem(_ subject: String, _ text: String) { problems.append(Finding(subject: subject, text: text)) }
 
   // MARK: Apps
 
@@ -60,14 +65,13 @@ package struct ServeCheck: Sendable {
       if let key = app.credential.settings.keyIdentifier { parts.append("token key \(key)") }
       if let rate = app.rateLimit { parts.append("at most \(rate.formatted()) notifications/s") }
       parts.append("a queue of \(Quantity.describe(byteCount: tenant.queueByteCount))")
-      facts.append(Finding(subject: subject, text: parts.joined(separator: ", ")))
+      addFact(subject, parts.joined(separator: ", "))
       facts += tenant.checkedSentences.map { Finding(subject: subject, text: $0) }
       if let certificate = credential.certificate { add(certificate, subject, now) }
     } catch  where error.code == .credential {
-      errors.append(
-        Finding(subject: subject, text: "it would begin suspended, and the others work: \(error.message)"))
+      addError(subject, "it would begin suspended, and the others work: \(error.message)")
     } catch {
-      problems.append(Finding(subject: subject, text: error.message))
+      addProblem(subject, error.message)
     }
   }
 
@@ -92,19 +96,17 @@ package struct ServeCheck: Sendable {
     do throws(JournalProblem) {
       let report = try EngineJournal.inspect(directory: directory)
       if let damage = report.damage.first {
-        problems.append(
-          Finding(subject: "journal", text: "\(directory) cannot be used: \(damage); see \"carillon journal verify\""))
+        addProblem("journal", "\(directory) cannot be used: \(damage); see \"carillon journal verify\"")
       }
       let open = report.unfinished
       let count = open.reduce(0) { $0 + $1.unsettled }
-      facts.append(
-        Finding(
-          subject: "journal",
-          text: "\(directory), synced: \(sync); "
-            + (count == 0 ? "nothing is unsettled" : "\(count) notifications are unsettled and would be resumed")))
+      addFact(
+        "journal",
+        "\(directory), synced: \(sync); "
+          + (count == 0 ? "nothing is unsettled" : "\(count) notifications are unsettled and would be resumed"))
       addPlace("journal", directory, made: "")
     } catch {
-      problems.append(Finding(subject: "journal", text: "\(error)"))
+      addProblem("journal", "\(error)")
     }
   }
 
@@ -113,15 +115,14 @@ package struct ServeCheck: Sendable {
       return addPlace("store", path, made: "is made at the first start")
     }
     do throws(StoreError) {
-      let pending = try SQLiteStore.pendingMigrations(path: path)
-      facts.append(
-        Finding(
-          subject: "store",
-          text: pending.isEmpty
-            ? "\(path), up to date" : "\(path), would be brought up to date: \(pending.joined(separator: "; "))"))
+      let pending = try StoreFile(path: path).pendingMigrations()
+      addFact(
+        "store",
+        pending.isEmpty
+          ? "\(path), up to date" : "\(path), would be brought up to date: \(pending.joined(separator: "; "))")
       addPlace("store", path, made: "")
     } catch {
-      problems.append(Finding(subject: "store", text: error.description))
+      addProblem("store", error.description)
     }
   }
 
@@ -130,18 +131,17 @@ package struct ServeCheck: Sendable {
     let files = FileManager.default
     if files.fileExists(atPath: path) {
       if !files.isWritableFile(atPath: path) {
-        problems.append(Finding(subject: subject, text: "\(path) cannot be written; check its owner and its mode"))
+        addProblem(subject, "\(path) cannot be written; check its owner and its mode")
       } else if !made.isEmpty {
-        facts.append(Finding(subject: subject, text: "\(path) \(made)"))
+        addFact(subject, "\(path) \(made)")
       }
       return
     }
     let folder = URL(filePath: path).deletingLastPathComponent().path
     if files.isWritableFile(atPath: folder) {
-      facts.append(Finding(subject: subject, text: "\(path) \(made)"))
+      addFact(subject, "\(path) \(made)")
     } else {
-      problems.append(
-        Finding(subject: subject, text: "\(path) cannot be made: \(folder) is missing or cannot be written"))
+      addProblem(subject, "\(path) cannot be made: \(folder) is missing or cannot be written")
     }
   }
 
@@ -151,7 +151,7 @@ package struct ServeCheck: Sendable {
       let state = await DiskState.all([folder])
       guard case .waiting = state, let reason = state.reason(folder) else { continue }
       isWaiting = true
-      errors.append(Finding(subject: "disk", text: "\(reason); the service would wait until it can"))
+      addError("disk", "\(reason); the service would wait until it can")
     }
   }
 
@@ -159,15 +159,14 @@ package struct ServeCheck: Sendable {
 
   private mutating func add(_ api: ServerConfiguration.API, _ now: Int64) {
     guard let files = api.certificate else {
-      return facts.append(Finding(subject: "api", text: "http://\(api.listen), for this machine only, without TLS"))
+      return addFact("api", "http://\(api.listen), for this machine only, without TLS")
     }
     do throws(CarillonError) {
       let (_, certificate) = try ServerCertificate.read(files)
-      facts.append(
-        Finding(subject: "api", text: "https://\(api.listen), for \(certificate.serverNames.joined(separator: ", "))"))
+      addFact("api", "https://\(api.listen), for \(certificate.serverNames.joined(separator: ", "))")
       add(certificate, "api", now)
     } catch {
-      problems.append(Finding(subject: "api", text: error.message))
+      addProblem("api", error.message)
     }
   }
 
@@ -177,14 +176,14 @@ package struct ServeCheck: Sendable {
     var isRunning = false
     if isLocked { isRunning = await answers(configuration.admin.listen) }
     if isLocked, !isRunning {
-      problems.append(Finding(subject: "journal", text: "it is in use by another process; end that one first"))
+      addProblem("journal", "it is in use by another process; end that one first")
     }
     for (subject, key, listen) in configuration.listeners {
       guard let failure = await ListenFailure.probe(key, listen) else { continue }
       if isRunning {
-        facts.append(Finding(subject: subject, text: "\(listen) is in use by a running service"))
+        addFact(subject, "\(listen) is in use by a running service")
       } else {
-        problems.append(Finding(subject: subject, text: "cannot listen on \(listen): \(failure.reason)"))
+        addProblem(subject, "cannot listen on \(listen): \(failure.reason)")
       }
     }
   }

@@ -2,25 +2,24 @@ internal import NIOCore
 internal import PushTransport
 internal import PushWire
 
-/// Whether a client still takes what is written to it.
-struct WriteProgress {
-  /// How long nothing may leave while something waits.
+/// Whether a client still takes what is sent to it, however slowly.
+struct ReadingProgress<State: Equatable> {
+  /// How long nothing may change.
   let limit: Duration
-  private var flushedByteCount = 0
+  private var state: State
   private var changedAt: Instant
 
-  init(limit: Duration, now: Instant) {
+  init(limit: Duration, _ state: State, now: Instant) {
     self.limit = limit
+    self.state = state
     changedAt = now
   }
 
   /// - Parameters:
-  ///   - written: bytes that were written since the connection began.
-  ///   - waiting: those of them that the system has not taken.
-  mutating func isStalled(written: Int, waiting: Int, now: Instant) -> Bool {
-    if waiting == 0 || written - waiting != flushedByteCount {
-      (flushedByteCount, changedAt) = (written - waiting, now)
-    }
+  ///   - new: what the client's reading changes.
+  ///   - isBusy: the client waits for this side.
+  mutating func isStalled(_ new: State, isBusy: Bool, now: Instant) -> Bool {
+    if isBusy || new != state { (state, changedAt) = (new, now) }
     return now.since(changedAt) >= limit
   }
 }
@@ -33,11 +32,12 @@ final class WriteLimit: ChannelDuplexHandler {
   typealias OutboundIn = IOData
   typealias OutboundOut = IOData
 
-  private var progress: WriteProgress
+  /// Of the bytes that the system has taken.
+  private var progress: ReadingProgress<Int>
   private var writtenByteCount = 0
   private var check: RepeatedTask?
 
-  init(_ limit: Duration) { progress = WriteProgress(limit: limit, now: .now) }
+  init(_ limit: Duration) { progress = ReadingProgress(limit: limit, 0, now: .now) }
 
   func handlerAdded(context: ChannelHandlerContext) {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -62,7 +62,7 @@ final class WriteLimit: ChannelDuplexHandler {
 
   private func checkProgress(_ context: ChannelHandlerContext) {
     let waiting = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
-    if progress.isStalled(written: writtenByteCount, waiting: waiting, now: .now) {
+    if progress.isStalled(writtenByteCount - waiting, isBusy: waiting == 0, now: .now) {
       check?.cancel()
       context.close(promise: nil)
     }

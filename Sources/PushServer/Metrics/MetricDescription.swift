@@ -30,8 +30,8 @@ struct HistogramBounds: Hashable, Sendable {
   }
 
   /// Durations, which are recorded in nanoseconds and exported in seconds.
-  static func durations(_ bounds: [Duration]) -> HistogramBounds {
-    HistogramBounds(ticks: bounds.map { Int($0 / .nanoseconds(1)) }, ticksPerUnit: 1_000_000_000)
+  static func durations(milliseconds bounds: [Double]) -> HistogramBounds {
+    HistogramBounds(ticks: bounds.map { Int($0 * 1_000_000) }, ticksPerUnit: 1_000_000_000)
   }
 
   static func counts(_ bounds: [Int]) -> HistogramBounds { HistogramBounds(ticks: bounds, ticksPerUnit: 1) }

@@ -1,17 +1,18 @@
-internal import CoreMetrics
 internal import Synchronization
 
-/// Every metric of the process: a backend of swift-metrics that keeps its numbers in memory and
-/// exports them in the text format of Prometheus.
-///
-/// Handles are made once and kept by their users. Two with the same name and labels are the same
-/// series.
-final class MetricsRegistry: MetricsFactory {
+/// Every metric of the process, exported in the text format of Prometheus. Two series with the same
+/// name and labels are the same.
+final class MetricsRegistry: Sendable {
   private struct Family {
     let description: MetricDescription
     /// The series in the order in which they were made.
     var series: [any MetricSeries] = []
     var indices: [String: Int] = [:]
+
+    mutating func removeSeries(where isRemoved: (_ labels: String) -> Bool) {
+      series.removeAll { isRemoved($0.labels) }
+      indices = Dictionary(uniqueKeysWithValues: series.enumerated().map { ($1.labels, $0) })
+    }
   }
 
   private struct State {
@@ -23,8 +24,8 @@ final class MetricsRegistry: MetricsFactory {
 
   private let state: Mutex<State>
 
-  /// - Parameter catalogue: the metrics that are known in advance, in the order of the export.
-  init(_ catalogue: [MetricDescription] = []) {
+  /// - Parameter catalogue: all metrics, in the order of the export.
+  init(_ catalogue: [MetricDescription]) {
     var state = State()
     for description in catalogue {
       state.indices[description.name] = state.families.count
@@ -44,8 +45,6 @@ final class MetricsRegistry: MetricsFactory {
     return text.bytes
   }
 
-  // MARK: Handles
-
   func counter(_ description: MetricDescription, _ labels: [(String, String)] = []) -> CounterSeries {
     series(description, labels) { CounterSeries(labels: $0) }
   }
@@ -61,92 +60,43 @@ final class MetricsRegistry: MetricsFactory {
     return series(description, labels) { HistogramSeries(labels: $0, bounds: bounds) }
   }
 
-  /// The series are exported no longer.
-  func remove(_ series: [any MetricSeries]) {
-    let removed = Set(series.map { ObjectIdentifier($0) })
+  /// The series is exported no longer.
+  func remove(_ description: MetricDescription, _ labels: [(String, String)]) {
+    let removed = MetricsText.labels(labels)
+    state.withLock { state in
+      guard let place = state.indices[description.name], state.families[place].indices[removed] != nil else { return }
+      state.families[place].removeSeries { $0 == removed }
+    }
+  }
+
+  /// No series of these apps is exported any longer.
+  func remove(apps: [String]) {
+    let beginnings = apps.map { MetricsText.labels([("app", $0)]).dropLast() }
     state.withLock { state in
       for index in state.families.indices {
-        let count = state.families[index].series.count
-        state.families[index].series.removeAll { removed.contains(ObjectIdentifier($0)) }
-        guard state.families[index].series.count < count else { continue }
-        state.families[index].indices = Dictionary(
-          uniqueKeysWithValues: state.families[index].series.enumerated().map { ($1.labels, $0) })
+        state.families[index].removeSeries { labels in beginnings.contains { labels.hasPrefix($0) } }
       }
     }
   }
 
-  /// One that is not exported, if the name belongs to a metric of another kind.
   private func series<Series: MetricSeries>(
     _ description: MetricDescription, _ labels: [(String, String)], _ make: (String) -> Series
   ) -> Series {
     let labels = MetricsText.labels(labels)
     return state.withLock { state in
-      let place: Int
-      if let known = state.indices[description.name] {
-        place = known
-      } else {
-        place = state.families.count
-        state.indices[description.name] = place
-        state.families.append(Family(description: description))
+      guard let place = state.indices[description.name] else {
+        preconditionFailure("\(description.name) is not in the catalogue")
       }
       if let index = state.families[place].indices[labels] {
-        return state.families[place].series[index] as? Series ?? make(labels)
+        guard let known = state.families[place].series[index] as? Series else {
+          preconditionFailure("\(description.name) is of another kind")
+        }
+        return known
       }
       let series = make(labels)
-      guard state.families[place].description.kind == description.kind else { return series }
       state.families[place].indices[labels] = state.families[place].series.count
       state.families[place].series.append(series)
       return series
     }
-  }
-
-  // MARK: MetricsFactory, for other libraries
-
-  /// Nil if the name belongs to a metric of another kind: such a handle is not exported.
-  private func description(_ name: String, _ kind: MetricDescription.Kind) -> MetricDescription? {
-    let known = state.withLock { state in state.indices[name].map { state.families[$0].description } }
-    guard let known else { return MetricDescription(name: name, help: "", kind: kind) }
-    switch (known.kind, kind) {
-    case (.counter, .counter), (.gauge, .gauge), (.histogram, .histogram): return known
-    default: return nil
-    }
-  }
-
-  private static let usualDurations = HistogramBounds.durations(
-    [1, 5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000].map { .milliseconds($0) })
-  private static let usualCounts = HistogramBounds.counts([1, 4, 16, 64, 256, 1_024, 4_096, 16_384])
-
-  func makeCounter(label: String, dimensions: [(String, String)]) -> any CounterHandler {
-    let name = MetricsText.name(label)
-    let description = description(name.hasSuffix("_total") ? name : name + "_total", .counter)
-    return description.map { counter($0, dimensions) } ?? CounterSeries(labels: "")
-  }
-
-  func makeMeter(label: String, dimensions: [(String, String)]) -> any MeterHandler {
-    description(MetricsText.name(label), .gauge).map { gauge($0, dimensions) } ?? GaugeSeries(labels: "")
-  }
-
-  func makeRecorder(label: String, dimensions: [(String, String)], aggregate: Bool) -> any RecorderHandler {
-    let name = MetricsText.name(label)
-    guard aggregate else { return description(name, .gauge).map { gauge($0, dimensions) } ?? GaugeSeries(labels: "") }
-    return description(name, .histogram(Self.usualCounts)).map { histogram($0, dimensions) }
-      ?? HistogramSeries(labels: "", bounds: Self.usualCounts)
-  }
-
-  func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-    let name = MetricsText.name(label)
-    let description = description(
-      name.hasSuffix("_seconds") ? name : name + "_seconds", .histogram(Self.usualDurations))
-    return description.map { histogram($0, dimensions) }
-      ?? HistogramSeries(labels: "", bounds: Self.usualDurations)
-  }
-
-  func destroyCounter(_ handler: any CounterHandler) { destroy(handler) }
-  func destroyMeter(_ handler: any MeterHandler) { destroy(handler) }
-  func destroyRecorder(_ handler: any RecorderHandler) { destroy(handler) }
-  func destroyTimer(_ handler: any TimerHandler) { destroy(handler) }
-
-  private func destroy(_ handler: AnyObject) {
-    if let series = handler as? any MetricSeries { remove([series]) }
   }
 }

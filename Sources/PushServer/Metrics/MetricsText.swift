@@ -19,41 +19,18 @@ struct MetricsText: Sendable {
     add("# TYPE \(description.name) \(kind)\n")
   }
 
-  mutating func line(_ name: String, _ labels: String, _ value: Int) {
-    add(name)
-    add(labels)
-    add(" ")
-    add(String(value))
-    add("\n")
-  }
-
-  mutating func line(_ name: String, _ labels: String, _ value: Double) {
-    add(name)
-    add(labels)
-    add(" ")
-    add(Self.number(value))
-    add("\n")
+  mutating func line(_ name: String, _ labels: String, _ value: String) {
+    for part in [name, labels, " ", value, "\n"] { add(part) }
   }
 
   mutating func bucket(_ name: String, _ labels: String, below bound: Double, _ count: Int) {
-    add(name)
-    add("_bucket")
-    if labels.isEmpty {
-      add("{")
-    } else {
-      bytes += labels.utf8.dropLast()
-      add(",")
-    }
-    add("le=\"")
-    add(Self.number(bound))
-    add("\"} ")
-    add(String(count))
-    add("\n")
+    let others = labels.isEmpty ? "{" : labels.dropLast() + ","
+    line(name + "_bucket", "\(others)le=\"\(Self.number(bound))\"}", String(count))
   }
 
   private mutating func add(_ text: String) { bytes += text.utf8 }
 
-  private static func number(_ value: Double) -> String {
+  static func number(_ value: Double) -> String {
     if value.isNaN { return "NaN" }
     if value.isInfinite { return value < 0 ? "-Inf" : "+Inf" }
     if let whole = Int(exactly: value) { return String(whole) }
@@ -63,19 +40,7 @@ struct MetricsText: Sendable {
   /// Labels as they stand behind a metric's name; empty if there are none.
   static func labels(_ pairs: [(String, String)]) -> String {
     guard !pairs.isEmpty else { return "" }
-    return "{"
-      + pairs.map { "\(name($0.0, mayHaveColon: false))=\"\(escaped($0.1, quotes: true))\"" }
-      .joined(separator: ",") + "}"
-  }
-
-  /// A name with nothing but what names may have.
-  static func name(_ text: String, mayHaveColon: Bool = true) -> String {
-    let name = String(
-      text.map { character in
-        let isGood = character.isASCII && (character.isLetter || character.isNumber || character == "_")
-        return isGood || (character == ":" && mayHaveColon) ? character : "_"
-      })
-    return name.first.map { $0.isNumber } ?? true ? "_" + name : name
+    return "{" + pairs.map { "\($0.0)=\"\(escaped($0.1, quotes: true))\"" }.joined(separator: ",") + "}"
   }
 
   private static func escaped(_ text: String, quotes: Bool) -> String {

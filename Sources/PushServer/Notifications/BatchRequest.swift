@@ -60,12 +60,11 @@ struct BatchRequest: Sendable {
     var request = BatchRequest(app)
     while await ParsingPool.shared.turn(of: key, { request.readSlice(body) }) {}
     guard request.hasTooManyRejected else { return request }
-    var problem = Problem(
+    throw Problem(
       .unprocessableContent, "Too many rejected lines",
       "\(rejectedLimit) lines up to line \(request.line) are rejected, and nothing was taken in.",
-      action: "Correct the lines, of which the first are listed, and send the batch again.")
-    problem.errors = request.errors.map { Problem.Detail(pointer: nil, line: $0.line, detail: $0.detail) }
-    throw problem
+      action: "Correct the lines, of which the first are listed, and send the batch again.",
+      errors: request.errors.map { Problem.Detail(line: $0.line, detail: $0.detail) })
   }
 
   private var hasTooManyRejected: Bool { rejectedCount >= Self.rejectedLimit }

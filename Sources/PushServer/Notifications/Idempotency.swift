@@ -20,11 +20,6 @@ struct Idempotency: RouterMiddleware {
   /// The requests of this process, also when its service restarts.
   private static let running = RunningRequests()
 
-  init(access: ControlAccess, store: any Store) {
-    self.access = access
-    self.store = store
-  }
-
   /// What belongs to an answer, whenever it is given.
   private static let repeatedHeaders: [HTTPField.Name] = [.contentType, .location, .eTag]
 
@@ -75,9 +70,8 @@ struct Idempotency: RouterMiddleware {
         .unprocessableContent, "Key used before", "Another request had this Idempotency-Key.",
         action: "Give each request a key of its own, and repeat a request unchanged.")
     case .begun where !isFirst:
-      var problem = Problem(.conflict, "Still running", "A request with this Idempotency-Key is still running.")
-      problem.retryAfter = 1
-      throw problem
+      throw Problem(
+        .conflict, "Still running", "A request with this Idempotency-Key is still running.", retryAfter: 1)
     case .begun:
       throw Problem(
         .conflict, "Interrupted", "A request with this Idempotency-Key was interrupted, and may have been carried out.",

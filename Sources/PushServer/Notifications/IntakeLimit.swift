@@ -71,11 +71,9 @@ final class IntakeLimit: Sendable {
       throw Problem(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Not durable", failure.asSentence)
     }
     guard app.queuedByteCount + reservedByteCount < queueByteCount(app.id) else {
-      var problem = Problem(
+      throw Problem(
         .tooManyRequests, "Queue full", "The app's connections have no room, and its queue is full.",
-        action: "Send more slowly, or see why the app's gateway takes nothing.")
-      problem.retryAfter = 1
-      throw problem
+        action: "Send more slowly, or see why the app's gateway takes nothing.", retryAfter: 1)
     }
   }
 }

@@ -32,7 +32,7 @@ struct NotificationRoutes: Sendable {
     if let id = body.device {
       guard let device = try await store.device(id: id, app: app.id) else { throw Self.unknownDevice(id) }
       guard !device.isSuppressed else {
-        let ids = try await NotificationNotes(app: app.id, store: store).suppress([body.reference])
+        let ids = try await suppress([body.reference], app)
         return Self.accepted(ids.first, state: "finished")
       }
       token = try DeviceToken(bytes: device.token)
@@ -65,9 +65,7 @@ struct NotificationRoutes: Sendable {
   }
 
   private static func unknownDevice(_ id: StoredUUID) -> Problem {
-    var problem = Problem(.unprocessableContent, "Unknown device", "There is no device \(id.text).")
-    problem.errors = [Problem.Detail(pointer: "/deviceId", detail: problem.detail)]
-    return problem
+    Problem(.unprocessableContent, "Unknown device", "There is no device \(id.text).", pointer: "/deviceId")
   }
 
   private func postBatch(_ request: Request, _ context: ControlContext) async throws -> Response {
@@ -81,11 +79,10 @@ struct NotificationRoutes: Sendable {
     }
     // While the body came, others may have filled the queue.
     let room = try intake.reserve(bytes.count, app)
-    let notes = NotificationNotes(app: app.id, store: store)
-    if !body.devices.isEmpty { body.resolve(try await notes.devices(body.devices.map(\.id))) }
+    if !body.devices.isEmpty { body.resolve(try await devices(body.devices.map(\.id), app)) }
     // Reading a large body takes a while.
     try await grant.demand()
-    var parts: [StoredBatch.Part] = []
+    var parts: [StoredLines] = []
     if !body.notifications.isEmpty {
       let ids = try await app.submit(body.notifications) { room.release() }
       for id in ids { parts.append(id) }
@@ -93,7 +90,7 @@ struct NotificationRoutes: Sendable {
         try await store.add(body.references.map { (StoredNotificationID(ids[$0.index]), $0.text) })
       }
     }
-    for id in try await notes.suppress(body.suppressed) { parts.append(id) }
+    for id in try await suppress(body.suppressed, app) { parts.append(id) }
     let run = IntakeRunID(milliseconds: UInt64(StoreInstant.now.milliseconds), random: .random(in: 0 ... .max))
     let name = NotificationID(run: run, line: .random(in: 0 ... .max))
     let batch = StoredBatch(
@@ -106,16 +103,43 @@ struct NotificationRoutes: Sendable {
       // Its name before "accepted" meant the gateway's word only.
       json.field("accepted", queuedCount)
       json.field("rejected", body.rejectedCount)
-      json.array("errors", body.errors) { error, json in
-        json.field("line", error.line)
-        json.field("detail", error.detail)
-      }
-      guard !body.warnings.isEmpty else { return }
-      json.array("warnings", body.warnings) { warning, json in
-        json.field("line", warning.line)
-        json.field("detail", warning.detail)
-      }
+      json.lines("errors", body.errors)
+      if !body.warnings.isEmpty { json.lines("warnings", body.warnings) }
     }
+  }
+
+  /// The most devices in one read.
+  private static let portion = 1_000
+
+  /// Those that are there.
+  private func devices(_ ids: [StoredUUID], _ app: PushApp) async throws -> [StoredUUID: StoredDevice] {
+    var found: [StoredUUID: StoredDevice] = [:]
+    for start in stride(from: 0, to: ids.count, by: Self.portion) {
+      let part = Array(ids[start..<min(ids.count, start + Self.portion)])
+      found.merge(try await store.devices(ids: part, app: app.id)) { first, _ in first }
+    }
+    return found
+  }
+
+  /// Stores notifications to suppressed devices with their outcome: nothing is sent.
+  ///
+  /// - Parameter references: one for each of them.
+  /// - Returns: what each is called, in the same order.
+  private func suppress(_ references: [String?], _ app: PushApp) async throws -> [NotificationID] {
+    guard !references.isEmpty else { return [] }
+    let now = StoreInstant.now
+    let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
+    let ids = references.indices.map { NotificationID(run: run, line: UInt32($0 + 1)) }
+    var changes = IntakeChanges()
+    changes.began = [(run: StoredRunID(run), app: app.id, at: now)]
+    changes.notAccepted = ids.map {
+      (notification: StoredNotificationID($0), state: Outcome.Kind.suppressed.rawValue, detail: "")
+    }
+    changes.ended = [(StoredRunID(run), now)]
+    try await store.settle(changes)
+    let written = zip(ids, references).compactMap { id, reference in reference.map { (StoredNotificationID(id), $0) } }
+    if !written.isEmpty { try await store.add(written) }
+    return ids
   }
 
   private func getNotification(_ request: Request, _ context: ControlContext) async throws -> Response {
@@ -123,7 +147,7 @@ struct NotificationRoutes: Sendable {
     guard let id = context.parameters.get("id").flatMap({ NotificationID($0) }) else {
       throw context.missing("notification", of: app)
     }
-    let stored = StoredNotificationID(run: StoredRunID(id.run), line: id.line)
+    let stored = StoredNotificationID(id)
     // Memory first: an outcome is in the store before it leaves memory.
     let pending = outcomes.app(of: stored)
     let known = try await store.notification(stored)
@@ -184,14 +208,18 @@ struct NotificationRoutes: Sendable {
   }
 }
 
-extension [StoredBatch.Part] {
+extension StoredNotificationID {
+  init(_ id: NotificationID) { self.init(run: StoredRunID(id.run), line: id.line) }
+}
+
+extension [StoredLines] {
   /// Adds a notification. Neighbours become one part.
   fileprivate mutating func append(_ id: NotificationID) {
     let run = StoredRunID(id.run)
     if let last, last.run == run, last.lines.upperBound &+ 1 == id.line {
       self[count - 1].lines = last.lines.lowerBound...id.line
     } else {
-      append(StoredBatch.Part(run: run, lines: id.line...id.line))
+      append(StoredLines(run: run, lines: id.line...id.line))
     }
   }
 }

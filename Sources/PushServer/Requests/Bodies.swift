@@ -61,11 +61,9 @@ extension Request {
     switch refusal {
     case .full: return .unavailable("Too many large bodies arrive at the same time.", retryAfter: 1)
     case .share:
-      var problem = Problem(
+      return Problem(
         .tooManyRequests, "Too many large bodies", "The key's bodies that arrive at present take its share of memory.",
-        action: "Send fewer large bodies at the same time.")
-      problem.retryAfter = 1
-      return problem
+        action: "Send fewer large bodies at the same time.", retryAfter: 1)
     }
   }
 
@@ -91,12 +89,10 @@ extension ControlContext {
       switch error {
       case .full: throw Problem.unavailable("Too many large answers are sent at the same time.", retryAfter: 1)
       case .share:
-        var problem = Problem(
+        throw Problem(
           .tooManyRequests, "Too many large answers",
           "The key's answers that are sent at present take its share of memory.",
-          action: "Read the answers, or ask for fewer at the same time.")
-        problem.retryAfter = 1
-        throw problem
+          action: "Read the answers, or ask for fewer at the same time.", retryAfter: 1)
       }
     }
     return MemoryRoom(room)
@@ -115,11 +111,23 @@ extension Response {
   }
 
   static func json(_ status: HTTPResponse.Status = .ok, _ body: (inout JSONWriter) -> Void) -> Response {
-    var json = JSONWriter()
-    json.object(body)
-    return Response(
+    json(status, text: JSONWriter.text(body))
+  }
+
+  static func json(_ status: HTTPResponse.Status = .ok, text: String) -> Response {
+    Response(
       status: status, headers: [.contentType: "application/json"],
-      body: ResponseBody(byteBuffer: ByteBuffer(string: json.text)))
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text)))
+  }
+}
+
+extension JSONWriter {
+  /// What is to be said of some lines of a body.
+  mutating func lines(_ name: String, _ lines: [(line: Int, detail: String)]) {
+    array(name, lines) { line, json in
+      json.field("line", line.line)
+      json.field("detail", line.detail)
+    }
   }
 }
 

@@ -62,7 +62,7 @@ struct ControlResponder: HTTPResponder {
       "request",
       metadata: [
         "method": "\(request.method)", "route": "\(route ?? "none")", "status": "\(response.status.code)",
-        "seconds": "\(duration.seconds)",
+        "seconds": "\(duration / .seconds(1))",
       ])
     return response
   }
@@ -111,8 +111,4 @@ struct ControlResponder: HTTPResponder {
 extension HTTPField.Name {
   /// Of a request in the log: `X-Request-Id`.
   static var requestID: HTTPField.Name { HTTPField.Name(parsed: "x-request-id") ?? .init("x-request-id") ?? .date }
-}
-
-extension Duration {
-  fileprivate var seconds: Double { Double(components.seconds) + Double(components.attoseconds) / 1e18 }
 }

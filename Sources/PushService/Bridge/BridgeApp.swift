@@ -282,12 +282,7 @@ package final class BridgeApp: Sendable {
   // MARK: Feedback
 
   /// False: another client is being served.
-  package func beginFeedback() -> Bool {
-    state.withLock { state in
-      defer { state.isHandingOutFeedback = true }
-      return !state.isHandingOutFeedback
-    }
-  }
+  package func beginFeedback() -> Bool { state.withLock { !exchange(&$0.isHandingOutFeedback, with: true) } }
 
   package func endFeedback(_ count: Int) {
     state.withLock { state in

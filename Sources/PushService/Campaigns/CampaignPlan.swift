@@ -199,9 +199,9 @@ package struct CampaignPlan: Sendable {
       throw Problem.malformed(
         "The payload has placeholders, but stored devices bring no values for them.", pointer: pointer)
     }
-    var problem = Problem(.unprocessableContent, "Not sendable", first.message)
-    problem.errors = findings.prefix(20).map { Problem.Detail(pointer: pointer, detail: $0.description) }
-    throw problem
+    throw Problem(
+      .unprocessableContent, "Not sendable", first.message,
+      errors: findings.prefix(20).map { Problem.Detail(pointer: pointer, detail: $0.description) })
   }
 }
 

@@ -31,11 +31,17 @@ package struct Problem: Error, Sendable {
   /// The methods of the address, with 405.
   package var allow: String?
 
-  package init(_ status: HTTPResponse.Status, _ title: String, _ detail: String, action: String? = nil) {
+  /// - Parameter pointer: what is wrong in the request's body.
+  package init(
+    _ status: HTTPResponse.Status, _ title: String, _ detail: String, pointer: String? = nil, action: String? = nil,
+    errors: [Detail] = [], retryAfter: Int? = nil
+  ) {
     self.status = status
     self.title = title
     self.detail = detail
     self.action = action
+    self.errors = pointer.map { [Detail(pointer: $0, detail: detail)] } ?? errors
+    self.retryAfter = retryAfter
   }
 
   package static let notFound = Problem(
@@ -57,15 +63,11 @@ package struct Problem: Error, Sendable {
   }
 
   package static func malformed(_ detail: String, pointer: String? = nil) -> Problem {
-    var problem = Problem(.badRequest, "Bad request", detail)
-    if let pointer { problem.errors = [Detail(pointer: pointer, detail: detail)] }
-    return problem
+    Problem(.badRequest, "Bad request", detail, pointer: pointer)
   }
 
   package static func unavailable(_ detail: String, retryAfter: Int = 5) -> Problem {
-    var problem = Problem(.serviceUnavailable, "Service unavailable", detail)
-    problem.retryAfter = retryAfter
-    return problem
+    Problem(.serviceUnavailable, "Service unavailable", detail, retryAfter: retryAfter)
   }
 
   /// - Parameter instance: the path of the request.

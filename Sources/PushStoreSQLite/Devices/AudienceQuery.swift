@@ -14,7 +14,7 @@ struct AudienceQuery {
   var isExact: Bool { conditions.isEmpty }
 
   /// Nil if no device can belong to the audience.
-  init?(_ database: Database, app: String, filter: AudienceFilter, timeZone: String??) throws {
+  init?(_ database: Database, app: String, filter: AudienceFilter) throws {
     guard let app = try DeviceNames.find(app, database) else { return nil }
     self.app = app
     let find = try database.cachedStatement(
@@ -41,15 +41,6 @@ struct AudienceQuery {
     let none = try tags(filter.none)
     if !none.isEmpty { demand(none.map(\.number), not: true) }
     demandLanguages(filter.languages)
-    if let timeZone {
-      if let timeZone {
-        guard let number = try DeviceNames.find(timeZone, database) else { return nil }
-        conditions.append("timeZone = ?")
-        conditionArguments.append(number)
-      } else {
-        conditions.append("timeZone IS NULL")
-      }
-    }
   }
 
   private mutating func demand(_ tags: [Int64], not: Bool = false) {
@@ -102,14 +93,10 @@ struct AudienceQuery {
       arguments: arguments + [limit])
   }
 
-  /// How many devices within the range are in which time zone.
-  func timeZoneCounts(_ database: Database, after: Int64, through: Int64) throws -> [Int64?: Int] {
+  /// How many devices of the audience are within the range.
+  func count(_ database: Database, after: Int64, through: Int64) throws -> Int {
     let (source, arguments) = matches(after: after, through: through)
-    let rows = try Row.fetchCursor(
-      database.cachedStatement(sql: "SELECT timeZone, count(*) \(source) GROUP BY timeZone"), arguments: arguments)
-    var counts: [Int64?: Int] = [:]
-    while let row = try rows.next() { counts[row[0] as Int64?] = row[1] }
-    return counts
+    return try Int.fetchOne(database.cachedStatement(sql: "SELECT count(*) \(source)"), arguments: arguments) ?? 0
   }
 
   private func matches(after: Int64, through: Int64) -> (sql: String, arguments: StatementArguments) {

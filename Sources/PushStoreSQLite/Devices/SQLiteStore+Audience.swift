@@ -14,16 +14,14 @@ extension SQLiteStore {
   }
 
   package func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
   ) async throws(StoreError) -> [AudienceDevice] {
     var devices: [AudienceDevice] = []
     var next: Int64? = key
     while let after = next, devices.count < limit {
       let missing = limit - devices.count
       let (found, end) = try await read { database -> ([AudienceDevice], Int64?) in
-        guard let query = try AudienceQuery(database, app: app, filter: filter, timeZone: timeZone) else {
-          return ([], nil)
-        }
+        guard let query = try AudienceQuery(database, app: app, filter: filter) else { return ([], nil) }
         var end: Int64?
         if !query.isExact {
           end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
@@ -76,39 +74,18 @@ extension SQLiteStore {
   package func audienceCount(
     app: String, filter: AudienceFilter, through last: Int64
   ) async throws(StoreError) -> Int {
-    try await timeZoneCounts(app, filter, last).values.reduce(0, +)
-  }
-
-  package func audienceTimeZones(
-    app: String, filter: AudienceFilter, through last: Int64
-  ) async throws(StoreError) -> [String?: Int] {
-    let counts = try await timeZoneCounts(app, filter, last)
-    return try await read { database in
-      var names = DeviceNameCache(database)
-      var zones: [String?: Int] = [:]
-      for (number, count) in counts { zones[try names.name(number)] = count }
-      return zones
-    }
-  }
-
-  /// The counts, by the number of the time zone.
-  private func timeZoneCounts(
-    _ app: String, _ filter: AudienceFilter, _ last: Int64
-  ) async throws(StoreError) -> [Int64?: Int] {
-    var counts: [Int64?: Int] = [:]
+    var count = 0
     var next: Int64? = 0
     while let after = next {
-      let (found, end) = try await read { database -> ([Int64?: Int], Int64?) in
-        guard let query = try AudienceQuery(database, app: app, filter: filter, timeZone: nil) else {
-          return ([:], nil)
-        }
+      let (found, end) = try await read { database -> (Int, Int64?) in
+        guard let query = try AudienceQuery(database, app: app, filter: filter) else { return (0, nil) }
         let end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
-        return (try query.timeZoneCounts(database, after: after, through: end ?? last), end)
+        return (try query.count(database, after: after, through: end ?? last), end)
       }
-      counts.merge(found, uniquingKeysWith: +)
+      count += found
       next = end
     }
-    return counts
+    return count
   }
 }
 

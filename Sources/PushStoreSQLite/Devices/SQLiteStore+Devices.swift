@@ -15,7 +15,7 @@ extension SQLiteStore {
   package func importDevices(
     _ devices: [DeviceRegistration], app: String
   ) async throws(StoreError) -> [RegisteredDevice] {
-    try await writer.writeInBulk { database in
+    try await writer.write(isBulk: true) { database in
       var writer = try DeviceWriter(database, app: app)
       var results: [RegisteredDevice] = []
       results.reserveCapacity(devices.count)

@@ -94,13 +94,12 @@ struct BridgeValueTests {
 
   @Test("a reader is stalled when nothing changes for the time, however long it takes in all")
   func readingProgress() {
-    var progress = ReadingProgress(limit: .seconds(60))
     var now = Instant.start + .seconds(1000)
-    progress.begin(now: now)
-    var state = ReadingProgress.State()
+    var state = 0
+    var progress = ReadingProgress(limit: .seconds(60), state, now: now)
     for step in 0..<100 {
       now = now + .seconds(50)
-      if step < 50 { state.writtenBlockCount += 1 } else { state.unacknowledgedByteCount = 100_000 - step }
+      state += 1
       let isStalled = progress.isStalled(state, isBusy: false, now: now)
       #expect(!isStalled, "after \(step) steps")
     }

@@ -61,12 +61,11 @@ struct DeviceModel {
     devices[device.app]?[index].goneAt = max(known ?? at, at)
   }
 
-  func audience(_ app: String, _ filter: AudienceFilter, timeZone: String??) -> [StoredDevice] {
+  func audience(_ app: String, _ filter: AudienceFilter) -> [StoredDevice] {
     devices[app, default: []].filter { device in
       let tags = Set(device.tags)
       guard tags.isSuperset(of: filter.all), tags.isDisjoint(with: filter.none) else { return false }
       guard filter.any.isEmpty || !tags.isDisjoint(with: filter.any) else { return false }
-      if let timeZone, device.timeZone != timeZone { return false }
       return filter.languages.isEmpty
         || filter.languages.contains { device.language == $0 || device.language?.hasPrefix($0 + "-") == true }
     }

@@ -64,23 +64,22 @@ struct DeviceTests {
         #expect(try await store.device(id: found[index].id, app: app) == found[index], "seed \(seed)")
         found[index].key = 0
       }
-      let expected = model.audience(app, AudienceFilter(all: tag.map { [$0] } ?? []), timeZone: nil)
+      let expected = model.audience(app, AudienceFilter(all: tag.map { [$0] } ?? []))
       #expect(Set(found).symmetricDifference(expected).isEmpty, "seed \(seed)")
       #expect(found.count == expected.count, "seed \(seed)")
     }
     let last = try await store.lastDeviceKey(app: app)
     for _ in 0..<40 {
       let filter = random.filter()
-      let zone: String?? = random.chance(60) ? .none : .some(random.chance(30) ? nil : DeviceModel.timeZones[0])
       let limit = Int.random(in: 1...9, using: &random)
       var found: [AudienceDevice] = []
       while true {
         let page = try await store.audiencePage(
-          app: app, filter: filter, after: found.last?.key ?? 0, through: last, timeZone: zone, limit: limit)
+          app: app, filter: filter, after: found.last?.key ?? 0, through: last, limit: limit)
         found += page
         if page.count < limit { break }
       }
-      let expected = model.audience(app, filter, timeZone: zone)
+      let expected = model.audience(app, filter)
       #expect(Set(found.map(\.token)) == Set(expected.map(\.token)), "seed \(seed), \(filter)")
       #expect(found.count == expected.count, "seed \(seed), \(filter)")
       #expect(found.map(\.key) == found.map(\.key).sorted(), "seed \(seed), \(filter)")
@@ -90,10 +89,7 @@ struct DeviceTests {
         #expect(known?.timeZone == device.timeZone, "seed \(seed)")
         #expect(known?.isSuppressed == device.isSuppressed, "seed \(seed)")
       }
-      guard zone == nil else { continue }
       #expect(try await store.audienceCount(app: app, filter: filter, through: last) == expected.count, "seed \(seed)")
-      let zones = Dictionary(grouping: expected, by: \.timeZone).mapValues(\.count)
-      #expect(try await store.audienceTimeZones(app: app, filter: filter, through: last) == zones, "seed \(seed)")
     }
   }
 
@@ -111,7 +107,7 @@ struct DeviceTests {
     #expect(try await store.removeDevice(token: [5], app: "news"))
     try await register(6)
     let page = try await store.audiencePage(
-      app: "news", filter: AudienceFilter(), after: 0, through: last, timeZone: nil, limit: 10)
+      app: "news", filter: AudienceFilter(), after: 0, through: last, limit: 10)
     #expect(page.map(\.token) == [[1], [2], [3], [4]])
     #expect(try await store.lastDeviceKey(app: "chat") == 0)
     try store.close()
@@ -129,7 +125,7 @@ struct DeviceTests {
     }
     func tokens(after key: Int64, through last: Int64) async throws -> [UInt8] {
       try await store.audiencePage(
-        app: "news", filter: AudienceFilter(), after: key, through: last, timeZone: nil, limit: 10
+        app: "news", filter: AudienceFilter(), after: key, through: last, limit: 10
       ).flatMap(\.token)
     }
     for token in 1...4 as ClosedRange<UInt8> { try await register(token) }
@@ -209,7 +205,7 @@ struct DeviceTests {
     }
     let filter = AudienceFilter(all: ["all"], languages: ["fr"])
     let page = try await store.audiencePage(
-      app: "news", filter: filter, after: 0, through: .max, timeZone: nil, limit: 3)
+      app: "news", filter: filter, after: 0, through: .max, limit: 3)
     #expect(page.map(\.language) == ["fr", "fr", "fr"])
     #expect(try await store.audienceCount(app: "news", filter: filter, through: .max) == 3)
     #expect(try await store.audienceCount(app: "news", filter: AudienceFilter(), through: .max) == count)

@@ -105,7 +105,7 @@ final class SimulatedStore: Store {
 
   func lastDeviceKey(app: String) async throws(StoreError) -> Int64 { try await call { $0.devices.last?.key ?? 0 } }
   func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, timeZone: String??, limit: Int
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
   ) async throws(StoreError) -> [AudienceDevice] {
     try await call { contents in
       Array(contents.devices.drop { $0.key <= key }.prefix { $0.key <= last }.prefix(limit))
@@ -206,7 +206,7 @@ extension SimulatedStore {
   func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification { try unsimulated() }
   func add(_ batch: StoredBatch) async throws(StoreError) { let _: Int = try unsimulated() }
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch? { try unsimulated() }
-  func outcomes(of parts: [StoredBatch.Part]) async throws(StoreError) -> OutcomeCounts { try unsimulated() }
+  func outcomes(of parts: [StoredLines]) async throws(StoreError) -> OutcomeCounts { try unsimulated() }
   func goneDevices(app: String, after cursor: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice] {
     try unsimulated()
   }
@@ -228,9 +228,6 @@ extension SimulatedStore {
   func devices(app: String, tag: String?, after key: Int64, limit: Int) async throws(StoreError) -> [StoredDevice] {
     try unsimulated()
   }
-  func audienceTimeZones(
-    app: String, filter: AudienceFilter, through last: Int64
-  ) async throws(StoreError) -> [String?: Int] { try unsimulated() }
   func pausedApps() async throws(StoreError) -> [String: StoreInstant] { try unsimulated() }
   func pause(app: String, at instant: StoreInstant) async throws(StoreError) { let _: Int = try unsimulated() }
   func resume(app: String) async throws(StoreError) { let _: Int = try unsimulated() }

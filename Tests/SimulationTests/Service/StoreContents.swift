@@ -129,7 +129,8 @@ struct StoreContents: Sendable {
           switch outcomes[StoredNotificationID(run: entry.run, line: line)] {
           case nil: break
           case ("accepted", _)?: found.acceptedLines.append(line...line)
-          case let (state, detail)?: found.notAccepted[line] = StoredRefusal(state: state, detail: detail)
+          case let (state, detail)?:
+            found.notAccepted[line] = StoredOutcome(state: state, detail: detail, app: entry.app)
           }
         }
         return found

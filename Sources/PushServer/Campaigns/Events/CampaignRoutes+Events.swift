@@ -19,7 +19,8 @@ extension CampaignRoutes {
     return EventStream(isOpen: isOpen, channel: context.channel).response { [reports] elapsed in
       if log.withLock({ $0.hasEnded }) { return nil }
       guard try await grant.isValid() else { return nil }
-      guard let report = try await reports.report(id, app: app.id) else { return nil }
+      guard let record = try await reports.controller.store.campaignHead(id), record.app == app.id else { return nil }
+      let report = try await reports.report(record)
       return log.withLock { $0.text(report, now: elapsed) }
     }
   }

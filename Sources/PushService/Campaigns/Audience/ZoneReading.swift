@@ -27,20 +27,14 @@ final class ZoneReading {
 
   /// The zones of the next rows; nil at the end.
   func next() throws -> [String]? {
-    while true {
-      switch try file.fill(chunk) {
-      case .end: return nil
-      case .nothingYet, .nothingFor, .waiting: continue
-      case .entries:
-        var zones: [String] = []
-        for index in 0..<chunk.count {
-          let entry = chunk[index]
-          guard entry.kind == .ready else { continue }
-          let zone = chunk.payloadText(of: entry).dropFirst().dropLast()
-          if !zone.isEmpty { zones.append(String(zone)) }
-        }
-        return zones
-      }
+    guard try file.fill(chunk) != .end else { return nil }
+    var zones: [String] = []
+    for index in 0..<chunk.count {
+      let entry = chunk[index]
+      guard entry.kind == .ready else { continue }
+      let zone = chunk.payloadText(of: entry).dropFirst().dropLast()
+      if !zone.isEmpty { zones.append(String(zone)) }
     }
+    return zones
   }
 }

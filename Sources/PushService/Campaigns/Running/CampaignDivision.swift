@@ -110,8 +110,7 @@ struct CampaignDivision: Sendable {
     var key: Int64 = 0
     while true {
       let page = try await store.audiencePage(
-        app: record.app, filter: plan.filter, after: key, through: record.lastKey ?? 0, timeZone: nil,
-        limit: Self.pageLimit)
+        app: record.app, filter: plan.filter, after: key, through: record.lastKey ?? 0, limit: Self.pageLimit)
       for device in page {
         switch places.place(device.timeZone) {
         case .at(let instant, let offset):
@@ -191,12 +190,7 @@ struct CampaignDivision: Sendable {
       spool.audience(of: record),
       selection: { CampaignParts.selection(in: $0, zones, isRest: isRest, hasMalformed: false) })
     let chunk = AudienceChunk(payloadCapacity: 0)
-    while true {
-      switch try file.fill(chunk) {
-      case .end: return
-      case .nothingYet, .nothingFor, .waiting: continue
-      case .entries: break
-      }
+    while try file.fill(chunk) != .end {
       for index in 0..<chunk.count {
         let entry = chunk[index]
         parts.leftOut.submitted += 1

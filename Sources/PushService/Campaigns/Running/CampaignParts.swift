@@ -77,8 +77,7 @@ struct CampaignParts: Sendable {
     }
     return { key, limit in
       let page = try await clock.retrying { () throws(StoreError) in
-        try await store.audiencePage(
-          app: app, filter: plan.filter, after: key, through: last, timeZone: nil, limit: limit)
+        try await store.audiencePage(app: app, filter: plan.filter, after: key, through: last, limit: limit)
       }
       return (page, page.count < limit ? nil : page.last?.key)
     }
@@ -111,9 +110,9 @@ struct CampaignParts: Sendable {
     let (id, number, name) = (record.id, part.number, record.id.name(part: part.number))
     return ServedEvents(
       list: { [recorder, path = spool.list(id, part: number)] settled throws(CarillonError) in
-        let list = try ServedList(path: path, settled: settled)
+        let list = try ServedList.open(path, settled: settled)
         recorder.opened(list, of: name)
-        return list.listener
+        return list.listener(app: "", tokens: "")
       },
       begun: { [store, clock] in
         try await clock.retrying { () throws(StoreError) in

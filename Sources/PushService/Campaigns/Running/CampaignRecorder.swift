@@ -1,5 +1,6 @@
 internal import Carillon
 internal import PushEngine
+internal import PushSend
 internal import PushStore
 internal import Synchronization
 
@@ -7,7 +8,7 @@ internal import Synchronization
 /// outcomes and their final accounts.
 package final class CampaignRecorder: Sendable {
   private struct State {
-    var lists: [String: ServedList] = [:]
+    var lists: [String: OutcomesFile] = [:]
     var ended: [EndedCampaignPart] = []
   }
 
@@ -17,19 +18,19 @@ package final class CampaignRecorder: Sendable {
   init(store: any Store) { self.store = store }
 
   /// - Parameter name: of the part.
-  func opened(_ list: ServedList, of name: String) { state.withLock { $0.lists[name] = list } }
+  func opened(_ list: OutcomesFile, of name: String) { state.withLock { $0.lists[name] = list } }
 
   func ended(_ part: EndedCampaignPart) { state.withLock { $0.ended.append(part) } }
 
   /// The list of a part that has ended needs no more syncing.
   func close(_ name: String) throws(UnsyncedList) {
     guard let list = state.withLock({ $0.lists.removeValue(forKey: name) }) else { return }
-    list.flush()
+    _ = list.finish()
     try list.sync()
   }
 
   /// Those who read the list of a part see everything up to now.
-  package func flush(_ name: String) { state.withLock { $0.lists[name] }?.flush() }
+  package func flush(_ name: String) { _ = state.withLock { $0.lists[name] }?.finish() }
 
   func makeDurable() throws(UnsyncedList) {
     let (lists, ended) = state.withLock { state in (Array(state.lists.values), exchange(&state.ended, with: [])) }

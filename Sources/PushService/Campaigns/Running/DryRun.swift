@@ -8,6 +8,10 @@ internal import PushWire
 struct DryRun: Sendable {
   let parts: CampaignParts
 
+  /// The largest payload of any transport: what is too large for an app's shows only when it is
+  /// sent.
+  private static let byteLimit = 5 << 10
+
   /// - Throws: ``CarillonError`` or ``StoreError``.
   func account(
     _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
@@ -38,63 +42,29 @@ struct DryRun: Sendable {
     _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan
   ) async throws -> CampaignAccount {
     var account = CampaignAccount()
-    let reading = try AudienceCount(
-      parts.spool.audience(of: record), payload: plan.notification.json, variants: plan.variants,
-      selection: CampaignParts.selection(part))
-    while let part = try reading.next() {
-      account.submitted += part.readyCount + part.rejected.values.reduce(0, +)
-      account.cancelled += part.readyCount
-      account.rejectedByReason.merge(part.rejected, uniquingKeysWith: +)
-      try Task.checkCancellation()
-    }
-    return account
-  }
-}
-
-/// Reads a token file as a campaign would, and counts.
-private final class AudienceCount {
-  private let file: AudienceFile
-  private let chunk: AudienceChunk
-
-  /// The largest payload of any transport: what is too large for an app's shows only when it is
-  /// sent.
-  private static let byteLimit = 5 << 10
-
-  init(
-    _ audience: KeptAudience, payload: [UInt8], variants: [String: [UInt8]],
-    selection: (AudienceHeader) -> RowSelection?
-  ) throws {
     do {
-      file = try AudienceFile(
-        audience, readsHeaders: true,
+      let file = try AudienceFile(
+        parts.spool.audience(of: record), readsHeaders: true,
         renderer: { header in
           func renderer(_ json: [UInt8]) throws -> PayloadRenderer {
             try PayloadTemplate(parsing: json).renderer(for: header, byteLimit: Self.byteLimit)
           }
-          return try renderer(payload).with(variants: try variants.mapValues(renderer), in: header)
-        }, selection: selection)
+          return try renderer(plan.notification.json).with(variants: try plan.variants.mapValues(renderer), in: header)
+        }, selection: CampaignParts.selection(part))
+      let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
+      while try file.fill(chunk) != .end {
+        account.cancelled += chunk.readyCount
+        for index in 0..<chunk.count {
+          if let reason = chunk[index].kind.rejection { account.rejectedByReason[reason.description, default: 0] += 1 }
+        }
+        try Task.checkCancellation()
+      }
+    } catch let error as CancellationError {
+      throw error
     } catch {
       throw CarillonError(describing: error)
     }
-    chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
-  }
-
-  func next() throws -> (readyCount: Int, rejected: [String: Int])? {
-    while true {
-      do {
-        switch try file.fill(chunk) {
-        case .end: return nil
-        case .nothingYet, .nothingFor, .waiting: continue
-        case .entries: break
-        }
-      } catch {
-        throw CarillonError(describing: error)
-      }
-      var rejected: [String: Int] = [:]
-      for index in 0..<chunk.count {
-        if let reason = chunk[index].kind.rejection { rejected[reason.description, default: 0] += 1 }
-      }
-      return (chunk.readyCount, rejected)
-    }
+    account.submitted = account.cancelled + account.rejectedByReason.values.reduce(0, +)
+    return account
   }
 }

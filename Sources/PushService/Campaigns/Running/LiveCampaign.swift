@@ -120,14 +120,9 @@ package final class LiveCampaign: Sendable {
   }
 
   /// False if its audience is being counted.
-  func beginCounting() -> Bool {
-    state.withLock { state in
-      defer { state.isCounting = true }
-      return !state.isCounting
-    }
-  }
-
+  func beginCounting() -> Bool { state.withLock { !exchange(&$0.isCounting, with: true) } }
   func endCounting() { state.withLock { $0.isCounting = false } }
+
   private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
 
   func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }
@@ -173,12 +168,6 @@ package final class LiveCampaign: Sendable {
   // MARK: Uploads
 
   /// False if another upload is running.
-  package func beginUpload() -> Bool {
-    state.withLock { state in
-      defer { state.isUploading = true }
-      return !state.isUploading
-    }
-  }
-
+  package func beginUpload() -> Bool { state.withLock { !exchange(&$0.isUploading, with: true) } }
   package func endUpload() { state.withLock { $0.isUploading = false } }
 }

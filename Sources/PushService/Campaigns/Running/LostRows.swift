@@ -45,11 +45,11 @@ struct LostRows: Sendable {
     do {
       let file = try AudienceFile(spool.audience(of: record))
       let chunk = AudienceChunk(payloadCapacity: 0)
-      while true {
-        if case .end = try file.fill(chunk) { return true }
+      while try file.fill(chunk) != .end {
         try Task.checkCancellation()
         await Task.yield()
       }
+      return true
     } catch let error as CancellationError {
       throw error
     } catch let error as AudienceError {

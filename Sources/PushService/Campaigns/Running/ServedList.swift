@@ -6,9 +6,7 @@ internal import PushWire
 
 /// The list of what was not accepted of a service's campaign: CSV, a row durable before the journal
 /// calls its notification settled.
-package struct ServedList: Sendable {
-  let file: OutcomesFile
-
+package enum ServedList {
   /// The same for every transport, so that the lists of a campaign's parts can follow each other.
   static let columns = OutcomesColumns(namesTime: true)
 
@@ -20,29 +18,18 @@ package struct ServedList: Sendable {
     "\(line),\(OutcomesFile.field(token)),\(outcome.rawValue),\(OutcomesFile.field(reason)),\n"
   }
 
-  private init(file: OutcomesFile) { self.file = file }
-
   /// - Parameter settled: of a campaign that is resumed: rows about what is sent again are dropped.
   ///   Nil: it begins.
-  init(path: String, settled: SettledLines?) throws(CarillonError) {
+  static func open(_ path: String, settled: SettledLines?) throws(CarillonError) -> OutcomesFile {
     do {
       guard let settled, FileManager.default.fileExists(atPath: path) else {
-        self.init(file: try OutcomesFile(path: path, columns: Self.columns))
-        return
+        return try OutcomesFile(path: path, columns: columns)
       }
       let history = try OutcomesHistory(
-        path: path, columns: Self.columns, sources: [OutcomesHistory.Source(app: "", tokens: "", settled: settled)])
-      self.init(file: try OutcomesFile(replacing: path, columns: Self.columns, rows: history.rows))
+        path: path, columns: columns, sources: [OutcomesHistory.Source(app: "", tokens: "", settled: settled)])
+      return try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
     } catch {
       throw CarillonError(describing: error)
     }
   }
-
-  var listener: any OutcomeListener { file.listener(app: "", tokens: "") }
-
-  /// Makes durable what was written since the last call.
-  func sync() throws(UnsyncedList) { try file.sync() }
-
-  /// Writes what waits in memory.
-  func flush() { _ = file.finish() }
 }

@@ -33,9 +33,7 @@ extension CampaignPlan {
   }
 
   private static func past(_ field: String, _ detail: String) -> Problem {
-    var problem = Problem(.unprocessableContent, "Time has passed", detail)
-    problem.errors = [Problem.Detail(pointer: "/\(field)", detail: detail)]
-    return problem
+    return Problem(.unprocessableContent, "Time has passed", detail, pointer: "/\(field)")
   }
 
   private static func spoken(_ seconds: Int64) -> String {

@@ -3,31 +3,19 @@ internal import PushEngine
 internal import PushTransport
 package import PushWire
 
-/// Makes a ``SendPlan`` from a journal, after checking that the campaign's files have not changed.
-package struct ResumePlan {
-  private let opened: SendJournal
-  private let onUnknown: LanePolicy.OnUnknown?
-  private let configuration: DeploymentConfiguration?
-  private let configurationFile: String?
-
+extension SendPlan {
+  /// The plan that continues what a journal holds, after checking that the files of its campaigns
+  /// have not changed. Nil when there is nothing to resume.
+  ///
   /// - Parameters:
   ///   - onUnknown: replaces the setting that the campaigns began with.
   ///   - configuration: settings of apps that have changed since.
   ///   - configurationFile: the file of the configuration, for errors.
-  package init(
-    opened: SendJournal, onUnknown: LanePolicy.OnUnknown?, configuration: DeploymentConfiguration?,
-    configurationFile: String?
-  ) {
-    self.opened = opened
-    self.onUnknown = onUnknown
-    self.configuration = configuration
-    self.configurationFile = configurationFile
-  }
-
-  private var apps: [AppConfiguration] { configuration?.apps ?? [] }
-
-  /// Nil when there is nothing to resume.
-  package func plan(journal: SendPlan.JournalPlan) throws -> SendPlan? {
+  package static func resuming(
+    _ opened: SendJournal, journal: JournalPlan, onUnknown: LanePolicy.OnUnknown?,
+    configuration: DeploymentConfiguration?, configurationFile: String?
+  ) throws -> SendPlan? {
+    let apps = configuration?.apps ?? []
     let groups = Set(opened.report.unfinished.map(\.campaign.group))
     guard !groups.isEmpty else { return nil }
     var plan = SendPlan(apps: [], entries: [], journal: journal)
@@ -49,7 +37,7 @@ package struct ResumePlan {
       plan.gone = context.gone
       plan.begunAt = context.begunAt
       guard campaign.phase == .open else {
-        plan.ended.append(SendPlan.Ended(app: context.app.id, tokens: context.tokensName, campaign: campaign))
+        plan.ended.append(Ended(app: context.app.id, tokens: context.tokensName, campaign: campaign))
         continue
       }
       if let app = plan.configuration(context.app.id),
@@ -59,33 +47,29 @@ package struct ResumePlan {
       }
       try check(context.payloadFile, context.payload)
       try check(context.tokensFile, tokens)
-      var entry = try SendPlan.Entry(
+      var entry = try Entry(
         app: context.app.id, payloadFile: context.payloadFile, tokens: context.tokensFile)
       entry.tokensName = context.tokensName
       let settledLines =
         context.outcomes == nil
         ? nil : SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
-      entry.resumed = SendPlan.Resumed(
+      entry.resumed = Resumed(
         campaign: campaign, mark: campaign.mark.offset == 0 ? nil : campaign.mark, settledLines: settledLines)
       plan.entries.append(entry)
     }
-    try checkConfiguration(plan.apps.map(\.id))
+    if let configurationFile, !apps.contains(where: { plan.configuration($0.id) != nil }) {
+      // It would change nothing, so it was given by mistake.
+      let quoted = plan.apps.map { "\"\($0.id)\"" }.joined(separator: ", ")
+      let present = apps.map(\.id).joined(separator: ", ")
+      throw CarillonError(
+        .configuration,
+        "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends "
+          + "through; it has \(present). Use a configuration with that app, or none")
+    }
     guard changed.isEmpty else {
       throw CarillonError(.journalContent, changed.joined(separator: "; "))
     }
     return plan
-  }
-
-  /// Throws if the configuration has none of the campaign's apps. It would change nothing, so it
-  /// was given by mistake.
-  private func checkConfiguration(_ needed: [String]) throws {
-    guard let configurationFile, !apps.contains(where: { needed.contains($0.id) }) else { return }
-    let quoted = needed.map { "\"\($0)\"" }.joined(separator: ", ")
-    let present = apps.map(\.id).joined(separator: ", ")
-    throw CarillonError(
-      .configuration,
-      "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends "
-        + "through; it has \(present). Use a configuration with that app, or none")
   }
 
   /// How the headers of what is still to be sent would differ from what was sent; nil if they do
