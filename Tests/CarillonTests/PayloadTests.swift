@@ -16,6 +16,29 @@ internal import Testing
         == #"{"aps":{"alert":{"title":"T","body":"B","loc-key":"KEY","loc-args":["a","b"]}}}"#)
   }
 
+  @Test("a plain alert is as in Apple's examples")
+  func plain() {
+    var payload = PushPayload(alert: "Bob says \"hi\"", badge: 9, sound: "bingbong.aiff")
+    payload.custom = ["acme1": "bar", "acme2": ["bang", 42]]
+    #expect(
+      Self.text(payload)
+        == #"{"aps":{"alert":"Bob says \"hi\"","badge":9,"sound":"bingbong.aiff"},"acme1":"bar","acme2":["bang",42]}"#)
+    #expect(Self.text(PushPayload()) == #"{"aps":{}}"#, "keys without a value are not written")
+  }
+
+  @Test("every key of an alert is written under its name, in one order")
+  func everyAlertKey() {
+    var alert = PushPayload.Alert(title: "T", subtitle: "S", body: "B")
+    alert.titleLocalization = .init(key: "TK", arguments: ["1"])
+    alert.subtitleLocalization = .init(key: "SK", arguments: ["2"])
+    alert.bodyLocalization = .init(key: "K")
+    alert.launchImage = "L"
+    #expect(
+      Self.text(PushPayload(alert: alert, badge: 0))
+        == #"{"aps":{"alert":{"title":"T","subtitle":"S","body":"B","title-loc-key":"TK","title-loc-args":["1"],"#
+        + #""subtitle-loc-key":"SK","subtitle-loc-args":["2"],"loc-key":"K","launch-image":"L"},"badge":0}}"#)
+  }
+
   @Test("sounds: a name, and a critical one")
   func sounds() {
     #expect(Self.text(PushPayload(sound: .default)) == #"{"aps":{"sound":"default"}}"#)
@@ -42,11 +65,13 @@ internal import Testing
     activity.attributesType = "Match"
     activity.attributes = ["home": "A"]
     activity.staleDate = Date(timeIntervalSince1970: 1_700_000_100)
+    activity.dismissalDate = Date(timeIntervalSince1970: 1_700_000_200)
     payload.liveActivity = activity
     #expect(
       Self.text(payload)
         == #"{"aps":{"relevance-score":75.0,"stale-date":1700000100,"content-state":{"score":3},"#
-        + #""timestamp":1700000000,"event":"start","attributes-type":"Match","attributes":{"home":"A"}}}"#)
+        + #""timestamp":1700000000,"event":"start","dismissal-date":1700000200,"#
+        + #""attributes-type":"Match","attributes":{"home":"A"}}}"#)
   }
 
   @Test("everything else that aps knows")

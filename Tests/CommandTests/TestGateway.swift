@@ -56,15 +56,20 @@ actor TestGateway {
   func stop() async {
     guard let simulator else { return }
     self.simulator = nil
-    acceptedBefore += await simulator.stop().total.accepted
+    acceptedBefore += await simulator.stop().sum(\.accepted)
   }
 
   /// How many notifications have arrived, to within the last read.
-  var acceptedCount: Int { acceptedBefore + (simulator?.truth().total.accepted ?? 0) }
+  var acceptedCount: Int { acceptedBefore + (simulator?.truth().sum(\.accepted) ?? 0) }
 
   /// The number of connections since it was last started.
-  var connectionCount: Int { simulator?.truth().total.connections ?? 0 }
+  var connectionCount: Int { simulator?.truth().sum(\.connections) ?? 0 }
 
   /// The number of different tokens that have arrived.
   nonisolated var arrivedTokenCount: Int { Set(memory.frames.filter { $0.refusal == nil }.compactMap(\.token)).count }
+}
+
+extension GroundTruth {
+  /// Over all apps, binary protocol.
+  fileprivate func sum(_ count: (AppTruth) -> Int) -> Int { apps.values.reduce(0) { $0 + count($1) } }
 }

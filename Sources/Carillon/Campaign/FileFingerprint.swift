@@ -18,9 +18,7 @@ package struct FileFingerprint: Hashable, Sendable, Codable {
   /// Reads all of the file.
   package static func read(_ path: String) throws(CarillonError) -> FileFingerprint {
     func failure(_ code: Int32) -> CarillonError {
-      CarillonError(
-        .audience,
-        "\(path) cannot be read: \(unsafe String(cString: strerror(code)))")
+      CarillonError(.audience, "\(path) cannot be read: \(SystemCall.reason(code))")
     }
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard descriptor >= 0 else { throw failure(errno) }

@@ -42,7 +42,8 @@ extension PushApp {
     _ notification: PushNotification, to recipients: [Recipient], name: String = "",
     notAccepted: (@Sendable (UnacceptedNotification) -> Void)? = nil
   ) async throws(CarillonError) -> PushCampaign {
-    try await startCampaign(notification, to: RecipientArray(recipients), name: name, notAccepted: notAccepted)
+    try await startCampaign(
+      notification, to: RecipientArray(iterator: recipients.makeIterator()), name: name, notAccepted: notAccepted)
   }
 
   /// Sends a notification to every recipient that a sequence yields.
@@ -178,16 +179,10 @@ struct UnacceptedNotifications: Sendable {
 }
 
 /// An array, read one by one as any other sequence.
-private struct RecipientArray: AsyncSequence, Sendable {
-  struct AsyncIterator: AsyncIteratorProtocol {
-    var iterator: IndexingIterator<[Recipient]>
+private struct RecipientArray: AsyncSequence, AsyncIteratorProtocol, Sendable {
+  var iterator: IndexingIterator<[Recipient]>
 
-    mutating func next() async -> Recipient? { iterator.next() }
-  }
+  mutating func next() async -> Recipient? { iterator.next() }
 
-  private let recipients: [Recipient]
-
-  init(_ recipients: [Recipient]) { self.recipients = recipients }
-
-  func makeAsyncIterator() -> AsyncIterator { AsyncIterator(iterator: recipients.makeIterator()) }
+  func makeAsyncIterator() -> Self { self }
 }

@@ -154,7 +154,7 @@ public final class PushCampaign: Sendable {
   /// Waits for the end, whatever becomes of the task, and returns why its recipients could not be
   /// read to their end; nil if they could.
   package func readingProblem() async -> AudienceError? {
-    await ended.waitInAnyCase()
+    await ended.wait(ignoringCancellation: true)
     return ending.withLock { if case .audience(let problem) = $0 { problem } else { nil } }
   }
 
@@ -180,27 +180,23 @@ public final class PushCampaign: Sendable {
       elapsed: ContinuousClock.now - started, isPaused: isPaused, hasEnded: hasEnded)
   }
 
-  private struct ProgressSequence: AsyncSequence, Sendable {
+  private struct ProgressSequence: AsyncSequence, AsyncIteratorProtocol, Sendable {
     let campaign: PushCampaign
+    private var isFirst = true
+    private var hasEnded = false
 
-    func makeAsyncIterator() -> Iterator { Iterator(campaign: campaign) }
+    init(campaign: PushCampaign) { self.campaign = campaign }
 
-    struct Iterator: AsyncIteratorProtocol {
-      let campaign: PushCampaign
-      private var isFirst = true
-      private var hasEnded = false
+    func makeAsyncIterator() -> Self { self }
 
-      init(campaign: PushCampaign) { self.campaign = campaign }
-
-      mutating func next() async -> CampaignProgress? {
-        if hasEnded { return nil }
-        if !isFirst { await campaign.ended.wait(atMost: .milliseconds(250), on: campaign.loop) }
-        if Task.isCancelled { return nil }
-        isFirst = false
-        let snapshot = campaign.snapshot
-        hasEnded = snapshot.hasEnded
-        return snapshot
-      }
+    mutating func next() async -> CampaignProgress? {
+      if hasEnded { return nil }
+      if !isFirst { await campaign.ended.wait(atMost: .milliseconds(250), on: campaign.loop) }
+      if Task.isCancelled { return nil }
+      isFirst = false
+      let snapshot = campaign.snapshot
+      hasEnded = snapshot.hasEnded
+      return snapshot
     }
   }
 }

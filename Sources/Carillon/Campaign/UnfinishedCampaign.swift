@@ -120,11 +120,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   public func abandon() async throws(CarillonError) -> CampaignAccount {
     let journal = try take()
     journal.abandonCampaign(id)
-    do throws(JournalProblem) {
-      try await journal.makeDurable()
-    } catch {
-      throw CarillonError(.journal, "\(error)")
-    }
+    try await describingErrors { try await journal.makeDurable() }
     return CampaignAccount(journal.campaigns.first { $0.number == id }?.account ?? campaign.account)
   }
 

@@ -19,18 +19,11 @@ package final class AppEntry: Sendable {
 
   /// - Parameter toleratesCredential: whether one that cannot be used is no error: the app begins
   ///   suspended then.
-  init(
+  convenience init(
     _ configuration: AppConfiguration, registry: ProviderTokenRegistry, toleratesCredential: Bool = false
   ) throws(CarillonError) {
     try configuration.check()
-    id = configuration.id
-    let credential: ResolvedCredential
-    do throws(CredentialError) {
-      credential = try Self.load(configuration, registry, orStandIn: toleratesCredential)
-    } catch {
-      throw Self.failure(configuration, error)
-    }
-    state = Mutex(State(configuration: configuration, credential: credential))
+    self.init(configuration, try Self.resolve(configuration, registry, orStandIn: toleratesCredential))
   }
 
   /// - Parameter credential: of the configuration, which is valid.
@@ -39,26 +32,18 @@ package final class AppEntry: Sendable {
     state = Mutex(State(configuration: configuration, credential: credential))
   }
 
-  private static func load(
-    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry, orStandIn: Bool
-  ) throws(CredentialError) -> ResolvedCredential {
-    do throws(CredentialError) {
-      return try ResolvedCredential.load(configuration, registry: registry, validAt: Int64(NIOLoop.wallClock))
-    } catch {
-      guard orStandIn else { throw error }
-      return try ResolvedCredential.unusable(configuration, because: error)
-    }
-  }
-
-  private static func failure(_ configuration: AppConfiguration, _ error: CredentialError) -> CarillonError {
-    CarillonError(.credential, "The app \"\(configuration.id)\": \(error).")
-  }
-
   static func resolve(
-    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry
+    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry, orStandIn: Bool = false
   ) throws(CarillonError) -> ResolvedCredential {
-    do throws(CredentialError) { return try load(configuration, registry, orStandIn: false) } catch {
-      throw failure(configuration, error)
+    do throws(CredentialError) {
+      do throws(CredentialError) {
+        return try ResolvedCredential.load(configuration, registry: registry, validAt: Int64(NIOLoop.wallClock))
+      } catch {
+        guard orStandIn else { throw error }
+        return try ResolvedCredential.unusable(configuration, because: error)
+      }
+    } catch {
+      throw CarillonError(.credential, "The app \"\(configuration.id)\": \(error).")
     }
   }
 
@@ -189,12 +174,27 @@ final class AppRuntime: Sendable {
   func end(within duration: Duration) async {
     runs.drain()
     // A paused app would not get anything done.
-    if !app.hold.isHeld { await runs.finished.waitInAnyCase(atMost: duration, on: engine.loop) }
+    if !app.hold.isHeld { await runs.finished.wait(atMost: duration, on: engine.loop, ignoringCancellation: true) }
     if !runs.finished.isOpen {
       runs.cancelAll()
       app.closeConnections()
-      await runs.finished.waitInAnyCase()
+      await runs.finished.wait(ignoringCancellation: true)
     }
     await app.shutDown()
+  }
+
+  /// Ends everything except durably accepted notifications, which are sent as far as the time
+  /// allows.
+  ///
+  /// - Returns: false if nothing of it is left.
+  func park(within duration: Duration) async -> Bool {
+    guard let intake else { return false }
+    let emptied = intake.finish()
+    if !app.hold.isHeld { await emptied.wait(atMost: duration, on: engine.loop, ignoringCancellation: true) }
+    // Nothing can begin any more if nothing of it is left.
+    guard !emptied.isOpen || !runs.closeUnlessKept() else { return false }
+    app.suspend(because: "it was removed from its deployment")
+    runs.cancelAll { !$0.isKept }
+    return true
   }
 }

@@ -94,8 +94,8 @@ public final class Deployment: Service, Sendable {
   /// that falls behind by more than 1,024 events loses the oldest:
   /// ``DeploymentEvent/droppedCount``.
   public var events: some AsyncSequence<DeploymentEvent, Never> & Sendable {
-    MulticastSequence(source: core.events) { occurrence, droppedCount in
-      DeploymentEvent(app: occurrence.app, kind: occurrence.kind, droppedCount: droppedCount)
+    MulticastSequence(source: core.events) { event, droppedCount in
+      DeploymentEvent(app: event.app, kind: event.kind, droppedCount: droppedCount)
     }
   }
 

@@ -15,8 +15,10 @@ final class DeploymentCore: Sendable {
   private struct State {
     var phase = Phase.idle
     var entries: [AppEntry] = []
-    /// Removed apps that hold durably accepted notifications.
-    var parked: [ParkedApp] = []
+    /// Apps that were removed while they held durably accepted notifications or a service's
+    /// campaign. Their engines stay, suspended, until the app comes back or the deployment ends;
+    /// the journal has everything too.
+    var parked: [AppRuntime] = []
     var hasRun = false
     /// Unfinished campaigns of the journal that were not resumed or abandoned.
     var unfinished: [JournalReport.CampaignState] = []
@@ -26,7 +28,7 @@ final class DeploymentCore: Sendable {
   let registry: ProviderTokenRegistry
   let journal: EngineJournal?
   private let closesJournal: Bool
-  let events = Multicast<AppOccurrence>(bufferLimit: 1024)
+  let events = Multicast<DeploymentEvent>(bufferLimit: 1024)
   private let makeLoops: @Sendable () -> LoopGroup
   private let shutdownTimeout: Duration
   private let toleratesCredentials: Bool
@@ -53,11 +55,7 @@ final class DeploymentCore: Sendable {
     }
     var opened: (journal: EngineJournal, report: JournalReport)?
     if let directory = settings.directory {
-      do throws(JournalProblem) {
-        opened = try EngineJournal.open(directory: directory, options: settings.options)
-      } catch {
-        throw CarillonError(.journal, "\(error)")
-      }
+      opened = try describingErrors { try EngineJournal.open(directory: directory, options: settings.options) }
     }
     self.init(
       entries, registry: registry, journal: opened?.journal, loops: loops, shutdownTimeout: shutdownTimeout,
@@ -160,14 +158,14 @@ final class DeploymentCore: Sendable {
     state.withLock { state in state.entries.removeAll { $0 === entry } }
     if let runtime = entry.runtime {
       entry.runtime = nil
-      if await runtime.park(within: shutdownTimeout), park(ParkedApp(entry: entry, runtime: runtime)) { return }
+      if await runtime.park(within: shutdownTimeout), park(runtime) { return }
       await runtime.end(within: shutdownTimeout)
     }
     entry.goneDevices.finish()
   }
 
   /// False once the deployment ends.
-  private func park(_ app: ParkedApp) -> Bool {
+  private func park(_ app: AppRuntime) -> Bool {
     state.withLock { state in
       guard case .running = state.phase else { return false }
       state.parked.append(app)
@@ -178,28 +176,29 @@ final class DeploymentCore: Sendable {
   /// An app that was removed while it held notifications is added again, and resumes them. Nil if
   /// its settings differ: then they stay in the journal.
   private func takeBack(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry? {
-    func isSame(_ parked: ParkedApp) -> Bool { parked.entry.id == configuration.id }
+    func isSame(_ parked: AppRuntime) -> Bool { parked.entry.id == configuration.id }
     guard let parked = state.withLock({ $0.parked.first(where: isSame) }) else { return nil }
     try configuration.check()
-    guard configuration.suitsEngine(of: parked.entry.configuration) else { return nil }
+    let before = parked.entry.configuration
+    guard configuration.adopting(before) == before else { return nil }
     parked.entry.replace(configuration, try AppEntry.resolve(configuration, registry))
     return state.withLock { state -> AppEntry? in
       guard let index = state.parked.firstIndex(where: isSame), case .running(let engine) = state.phase,
         !state.entries.contains(where: { $0.id == configuration.id })
       else { return nil }
-      let app = state.parked.remove(at: index)
-      app.entry.runtime = app.runtime
-      state.entries.append(app.entry)
-      app.runtime.replaceLimits()
-      engine.jobs.put { await app.runtime.replaceCredential() }
-      return app.entry
+      let runtime = state.parked.remove(at: index)
+      runtime.entry.runtime = runtime
+      state.entries.append(runtime.entry)
+      runtime.replaceLimits()
+      engine.jobs.put { await runtime.replaceCredential() }
+      return runtime.entry
     }
   }
 
   /// The notifications that removed apps hold.
   var parkedCounts: [String: Int] {
     let parked = state.withLock { $0.parked }
-    return Dictionary(parked.map { ($0.entry.id, $0.runtime.app.activity.inFlightCount) }, uniquingKeysWith: +)
+    return Dictionary(parked.map { ($0.entry.id, $0.app.activity.inFlightCount) }, uniquingKeysWith: +)
   }
 
   @discardableResult
@@ -208,9 +207,9 @@ final class DeploymentCore: Sendable {
     let runtime = AppRuntime(
       entry, engine: engine, recorder: intakeRecorder, observer: makeLaneObserver?(entry.id)
     ) { [weak self, id = entry.id] event in
-      let occurrence = AppOccurrence(id, event)
-      log.write(occurrence.kind)
-      self?.events.send(occurrence)
+      let event = DeploymentEvent(app: id, kind: DeploymentEvent.Kind(event), droppedCount: 0)
+      log.write(event.kind)
+      self?.events.send(event)
     }
     entry.runtime = runtime
     engine.jobs.put { await runtime.app.run() }
@@ -307,7 +306,7 @@ final class DeploymentCore: Sendable {
       end()
     }
     await engine.shutDown()
-    if closesJournal { try await closeJournal() }
+    if closesJournal { try await describingErrors { try await journal?.close() } }
   }
 
   /// Asks the deployment to end in good order.
@@ -332,27 +331,19 @@ final class DeploymentCore: Sendable {
 
   /// Waits for the end, and brings it about.
   private func finish(_ engine: RunningEngine) async {
-    await ending.waitInAnyCase()
+    await ending.wait(ignoringCancellation: true)
     logger.info("deployment ends")
     let (entries, parked) = state.withLock { state in
       state.phase = .ended
       return (state.entries, state.parked)
     }
     await withDiscardingTaskGroup { tasks in
-      for runtime in entries.compactMap(\.runtime) + parked.map(\.runtime) {
+      for runtime in entries.compactMap(\.runtime) + parked {
         tasks.addTask { [shutdownTimeout] in await runtime.end(within: shutdownTimeout) }
       }
     }
     for entry in entries + parked.map(\.entry) { entry.goneDevices.finish() }
     events.finish()
     engine.jobs.close()
-  }
-
-  private func closeJournal() async throws(CarillonError) {
-    do throws(JournalProblem) {
-      try await journal?.close()
-    } catch {
-      throw CarillonError(.journal, "\(error)")
-    }
   }
 }

@@ -41,6 +41,21 @@ public struct DeploymentEvent: Hashable, Sendable {
     /// ``breakerTripped(reason:)``. ``PushApp/restart()`` and ``PushApp/replaceCredential(_:)`` let
     /// it begin anew.
     case stopped(reason: String)
+
+    init(_ event: AppEvent) {
+      self =
+        switch event {
+        case .connected: .connected
+        case .connectionEnded(let cause): .connectionEnded(reason: cause)
+        case .waiting(let obstacle): .waiting(Waiting(obstacle))
+        case .progressing: .progressing
+        case .breakerTripped(let reason): .breakerTripped(reason: reason)
+        case .suspended(let reason): .suspended(reason: reason)
+        case .paused: .paused
+        case .resumed: .resumed
+        case .stopped(let reason): .stopped(reason: reason)
+        }
+    }
   }
 
   /// What an app waits for.
@@ -60,27 +75,5 @@ public struct DeploymentEvent: Hashable, Sendable {
       nextTryIn = obstacle.nextTryIn
       isOwnLimit = obstacle.isOwnLimit
     }
-  }
-}
-
-/// An event, before any reader's loop has lost some.
-struct AppOccurrence: Sendable {
-  let app: String
-  let kind: DeploymentEvent.Kind
-
-  init(_ app: String, _ event: AppEvent) {
-    self.app = app
-    kind =
-      switch event {
-      case .connected: .connected
-      case .connectionEnded(let cause): .connectionEnded(reason: cause)
-      case .waiting(let obstacle): .waiting(DeploymentEvent.Waiting(obstacle))
-      case .progressing: .progressing
-      case .breakerTripped(let reason): .breakerTripped(reason: reason)
-      case .suspended(let reason): .suspended(reason: reason)
-      case .paused: .paused
-      case .resumed: .resumed
-      case .stopped(let reason): .stopped(reason: reason)
-      }
   }
 }

@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import Synchronization
 
 /// The running campaigns and single sends of one app, so that they can be ended together.

@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import PushWire
 internal import Synchronization
 
@@ -12,7 +13,6 @@ final class FeedbackBuffer: FeedbackOutput {
     var tuples: [FeedbackTuple] = []
     var nextTuple = 0
     var ending: Result<Int, CarillonError>?
-    var waiter: CheckedContinuation<Void, Never>?
 
     var count: Int { tuples.count - nextTuple }
   }
@@ -25,6 +25,7 @@ final class FeedbackBuffer: FeedbackOutput {
   }
 
   private let state = Mutex(State())
+  private let signal = ReaderSignal()
 
   var isFull: Bool { state.withLock { $0.count >= Self.limit } }
 
@@ -35,14 +36,14 @@ final class FeedbackBuffer: FeedbackOutput {
 
   /// All entries of one read are there.
   func synchronise() -> String? {
-    wake()
+    signal.set()
     return nil
   }
 
   /// No more entries come.
   func finish(_ ending: Result<Int, CarillonError>) {
     state.withLock { $0.ending = ending }
-    wake()
+    signal.set()
   }
 
   func take() -> Taken {
@@ -60,24 +61,9 @@ final class FeedbackBuffer: FeedbackOutput {
   /// Returns when there may be something to take, or the task is cancelled.
   func wait() async {
     await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let mayWait = state.withLock { state in
-          guard !Task.isCancelled, state.count == 0, state.ending == nil else { return false }
-          state.waiter = continuation
-          return true
-        }
-        if !mayWait { continuation.resume() }
-      }
+      await signal.wait()
     } onCancel: {
-      wake()
+      signal.set()
     }
-  }
-
-  private func wake() {
-    let waiter = state.withLock { state in
-      defer { state.waiter = nil }
-      return state.waiter
-    }
-    waiter?.resume()
   }
 }

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushTransport
 package import PushWire
 
 /// Where entries of the feedback service are written to. Both calls return the system's reason if
@@ -60,7 +61,7 @@ package final class FeedbackFile: FeedbackOutput {
 
   package func synchronise() -> String? {
     let code = sync()
-    return code == 0 ? nil : unsafe String(cString: strerror(code))
+    return code == 0 ? nil : SystemCall.reason(code)
   }
 
   /// The same, with the `errno`; 0 for success.

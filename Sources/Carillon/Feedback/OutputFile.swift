@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushTransport
 
 /// Opens files that commands write device tokens into. New files can be read and written by this
 /// user only.
@@ -8,7 +9,7 @@ package enum OutputFile {
     package let text: String
 
     init(_ text: String) { self.text = text }
-    init(code: Int32) { text = unsafe String(cString: strerror(code)) }
+    init(code: Int32) { text = SystemCall.reason(code) }
   }
 
   private static let mode: mode_t = 0o600
@@ -31,16 +32,8 @@ package enum OutputFile {
 
   /// Writes all of `bytes`. Returns the system's reason if that fails.
   package static func write(_ bytes: [UInt8], to descriptor: Int32) -> String? {
-    var done = 0
-    while done < bytes.count {
-      let count = unsafe bytes.withUnsafeBytes {
-        unsafe Foundation.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done)
-      }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { return unsafe String(cString: strerror(errno)) }
-      done += count
-    }
-    return nil
+    let code = SystemCall.write(bytes, to: descriptor)
+    return code == 0 ? nil : SystemCall.reason(code)
   }
 
   /// Makes a file of a random name beside `target`, to be renamed to it when it is complete.

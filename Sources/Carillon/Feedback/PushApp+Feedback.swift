@@ -33,41 +33,36 @@ extension PushApp {
   }
 }
 
-private struct FeedbackSequence: AsyncSequence, Sendable {
+private struct FeedbackSequence: AsyncSequence, AsyncIteratorProtocol, Sendable {
   let app: PushApp
   let service: AppConfiguration.Gateway?
+  private var connection: FeedbackConnection?
+  private var hasEnded = false
 
-  func makeAsyncIterator() -> Iterator { Iterator(app: app, service: service) }
+  init(app: PushApp, service: AppConfiguration.Gateway?) {
+    self.app = app
+    self.service = service
+  }
 
-  struct Iterator: AsyncIteratorProtocol {
-    let app: PushApp
-    let service: AppConfiguration.Gateway?
-    private var connection: FeedbackConnection?
-    private var hasEnded = false
+  func makeAsyncIterator() -> Self { self }
 
-    init(app: PushApp, service: AppConfiguration.Gateway?) {
-      self.app = app
-      self.service = service
-    }
+  mutating func next() async throws(CarillonError) -> PushApp.GoneDevice? { try await next(isolation: nil) }
 
-    mutating func next() async throws(CarillonError) -> PushApp.GoneDevice? { try await next(isolation: nil) }
-
-    mutating func next(
-      isolation actor: isolated (any Actor)?
-    ) async throws(CarillonError) -> PushApp.GoneDevice? {
-      if hasEnded { return nil }
-      do throws(CarillonError) {
-        if connection == nil { connection = try await FeedbackConnection.open(app, service) }
-        guard let tuple = try await connection?.next() else {
-          hasEnded = true
-          return nil
-        }
-        return PushApp.GoneDevice(
-          token: DeviceToken(tuple.token), since: Date(timeIntervalSince1970: TimeInterval(tuple.timestamp)))
-      } catch {
+  mutating func next(
+    isolation actor: isolated (any Actor)?
+  ) async throws(CarillonError) -> PushApp.GoneDevice? {
+    if hasEnded { return nil }
+    do throws(CarillonError) {
+      if connection == nil { connection = try await FeedbackConnection.open(app, service) }
+      guard let tuple = try await connection?.next() else {
         hasEnded = true
-        throw error
+        return nil
       }
+      return PushApp.GoneDevice(
+        token: DeviceToken(tuple.token), since: Date(timeIntervalSince1970: TimeInterval(tuple.timestamp)))
+    } catch {
+      hasEnded = true
+      throw error
     }
   }
 }

@@ -1,7 +1,6 @@
 internal import PushEngine
 internal import PushTransport
 internal import PushWire
-internal import Synchronization
 
 /// The notifications that one app accepts durably. No caller waits for their outcomes.
 ///
@@ -51,12 +50,12 @@ final class AppIntake: Sendable {
     _ notifications: [(PreparedNotification, DeviceToken)], queued: () -> Void = {}
   ) async throws(CarillonError) -> [NotificationID] {
     guard !notifications.isEmpty else { return [] }
-    let answers = IntakeAnswers()
+    let answers = AnswerCount()
     var names = [NotificationID?](repeating: nil, count: notifications.count)
     try take(
       IntakeBatch(notifications),
       assigned: { ranges, run, line in
-        answers.expectOne()
+        answers.expect(1)
         for (offset, index) in ranges.joined().enumerated() {
           names[index] = NotificationID(run: run, line: line + UInt32(offset))
         }
@@ -156,31 +155,5 @@ extension RunningEngine {
     let age = Duration.milliseconds(max(0, wallClockMilliseconds() - Int64(clamping: id.milliseconds)))
     // The clock of this process may have begun later.
     return Instant(nanoseconds: now.nanoseconds - min(now.nanoseconds, age.wholeNanoseconds))
-  }
-}
-
-/// The answers of the journal to one submission, which may go to several runs.
-private final class IntakeAnswers: Sendable {
-  /// `missingCount` is one too high until a caller waits.
-  private let state: Mutex<(missingCount: Int, error: CarillonError?)> = Mutex((1, nil))
-  private let complete = Gate()
-
-  /// To be called before the answer can come.
-  func expectOne() { state.withLock { $0.missingCount += 1 } }
-
-  func add(_ error: CarillonError?) {
-    let isComplete = state.withLock { state in
-      state.error = state.error ?? error
-      state.missingCount -= 1
-      return state.missingCount == 0
-    }
-    if isComplete { complete.open() }
-  }
-
-  /// To be called once, when every answer is expected.
-  func wait() async throws(CarillonError) {
-    add(nil)
-    await complete.waitInAnyCase()
-    if let error = state.withLock({ $0.error }) { throw error }
   }
 }

@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// Names notifications that a service accepted: each is the run's number and a line in it.
 ///
 /// Together they are a UUID of version 7 (RFC 9562, section 5.7). Runs of different machines have
@@ -39,35 +41,13 @@ package struct NotificationID: Hashable, Sendable, CustomStringConvertible {
 
   /// - Parameter text: a UUID of version 7 in its usual form, in digits of either case.
   package init?(_ text: some StringProtocol) {
-    let utf8 = Array(text.utf8)
-    guard utf8.count == 36 else { return nil }
-    var (high, low): (UInt64, UInt64) = (0, 0)
-    var digitCount = 0
-    for (index, byte) in utf8.enumerated() {
-      if [8, 13, 18, 23].contains(index) {
-        guard byte == UInt8(ascii: "-") else { return nil }
-        continue
-      }
-      guard let digit = Character(UnicodeScalar(byte)).hexDigitValue else { return nil }
-      if digitCount < 16 { high = high << 4 | UInt64(digit) } else { low = low << 4 | UInt64(digit) }
-      digitCount += 1
-    }
-    guard let run = IntakeRunID(high: high, low: UInt32(low >> 32)) else { return nil }
-    self.init(run: run, line: UInt32(truncatingIfNeeded: low))
+    guard let uuid = APNSIdentifier(parsing: String(text)),
+      let run = IntakeRunID(high: uuid.high, low: UInt32(uuid.low >> 32))
+    else { return nil }
+    self.init(run: run, line: UInt32(truncatingIfNeeded: uuid.low))
   }
 
   package var description: String {
-    let digits = Self.digits(run.high, count: 16) + Self.digits(UInt64(run.low) << 32 | UInt64(line), count: 16)
-    var text = ""
-    for (index, digit) in digits.enumerated() {
-      if [8, 12, 16, 20].contains(index) { text.append("-") }
-      text.append(digit)
-    }
-    return text
-  }
-
-  private static func digits(_ value: UInt64, count: Int) -> String {
-    let text = String(value, radix: 16)
-    return String(repeating: "0", count: count - text.count) + text
+    APNSIdentifier(high: run.high, low: UInt64(run.low) << 32 | UInt64(line)).description
   }
 }

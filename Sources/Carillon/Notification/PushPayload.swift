@@ -58,23 +58,24 @@ public struct PushPayload: Hashable, Sendable {
 
   /// What is sent: compact JSON in UTF-8. Its count is the payload's size, of which HTTP/2 allows
   /// 4,096 bytes (5,120 for VoIP) and the binary protocol 2,048 (256 in frames of command 0 and 1).
-  public var json: [UInt8] { Payload(aps: aps, custom: custom.wireMembers).encoded }
+  public var json: [UInt8] {
+    JSONValue.object([JSONMember("aps", aps)] + custom.wireMembers.filter { $0.key != "aps" }).encoded
+  }
 
-  private var aps: Aps {
-    var aps = Aps()
-    aps.alert = alert?.wire
-    aps.badge = badge
-    aps.sound = sound?.wire
-    aps.category = category
-    aps.threadID = threadID
-    aps.targetContentID = targetContentID
-    aps.contentAvailable = isContentAvailable
-    aps.mutableContent = isMutableContent
-    aps.interruptionLevel = interruptionLevel?.wire
-    aps.relevanceScore = relevanceScore
-    aps.filterCriteria = filterCriteria
-    liveActivity?.write(to: &aps)
-    return aps
+  private var aps: JSONValue {
+    var members: [JSONMember] = []
+    members.append("alert", alert?.wire)
+    members.append("badge", badge.map(JSONValue.integer))
+    members.append("sound", sound?.wire)
+    members.append("content-available", isContentAvailable ? .integer(1) : nil)
+    members.append("mutable-content", isMutableContent ? .integer(1) : nil)
+    members.append("category", category.map(JSONValue.string))
+    members.append("thread-id", threadID.map(JSONValue.string))
+    members.append("target-content-id", targetContentID.map(JSONValue.string))
+    members.append("interruption-level", interruptionLevel.map { .string($0.rawValue) })
+    members.append("relevance-score", relevanceScore.map(JSONValue.double))
+    members.append("filter-criteria", filterCriteria.map(JSONValue.string))
+    return .object(members + (liveActivity?.members ?? []))
   }
 }
 
@@ -109,20 +110,17 @@ extension PushPayload {
     /// Makes an alert with a body alone.
     public init(stringLiteral value: String) { body = value }
 
-    var wire: Aps.AlertForm {
-      if let body, self == Alert(body: body) { return .text(body) }
-      var alert = PushWire.Alert()
-      alert.title = title
-      alert.subtitle = subtitle
-      alert.body = body
-      alert.titleLocKey = titleLocalization?.key
-      alert.titleLocArgs = titleLocalization?.argumentsIfAny
-      alert.subtitleLocKey = subtitleLocalization?.key
-      alert.subtitleLocArgs = subtitleLocalization?.argumentsIfAny
-      alert.locKey = bodyLocalization?.key
-      alert.locArgs = bodyLocalization?.argumentsIfAny
-      alert.launchImage = launchImage
-      return .dictionary(alert)
+    fileprivate var wire: JSONValue {
+      if let body, self == Alert(body: body) { return .string(body) }
+      var members: [JSONMember] = []
+      members.append("title", title.map(JSONValue.string))
+      members.append("subtitle", subtitle.map(JSONValue.string))
+      members.append("body", body.map(JSONValue.string))
+      members.append(titleLocalization, prefix: "title-")
+      members.append(subtitleLocalization, prefix: "subtitle-")
+      members.append(bodyLocalization, prefix: "")
+      members.append("launch-image", launchImage.map(JSONValue.string))
+      return .object(members)
     }
   }
 
@@ -138,8 +136,6 @@ extension PushPayload {
       self.key = key
       self.arguments = arguments
     }
-
-    fileprivate var argumentsIfAny: [String]? { arguments.isEmpty ? nil : arguments }
   }
 
   /// The sound of a notification: a file's name as a string literal, or a critical alert.
@@ -164,9 +160,13 @@ extension PushPayload {
     /// The system's own sound.
     public static let `default` = Sound(name: "default")
 
-    var wire: Aps.SoundForm {
-      guard isCritical || volume != nil else { return .name(name) }
-      return .dictionary(PushWire.Sound(name: name, isCritical: isCritical, volume: volume))
+    fileprivate var wire: JSONValue {
+      guard isCritical || volume != nil else { return .string(name) }
+      var members: [JSONMember] = []
+      members.append("critical", isCritical ? .integer(1) : nil)
+      members.append("name", .string(name))
+      members.append("volume", volume.map(JSONValue.double))
+      return .object(members)
     }
   }
 
@@ -180,15 +180,6 @@ extension PushPayload {
     case timeSensitive = "time-sensitive"
     /// Shown and heard in any case. The app needs an entitlement from Apple.
     case critical
-
-    var wire: Aps.InterruptionLevel {
-      switch self {
-      case .passive: .passive
-      case .active: .active
-      case .timeSensitive: .timeSensitive
-      case .critical: .critical
-      }
-    }
   }
 }
 
@@ -232,20 +223,30 @@ extension PushPayload {
       self.contentState = contentState
     }
 
-    fileprivate func write(to aps: inout Aps) {
-      aps.event =
-        switch event {
-        case .start: .start
-        case .update: .update
-        case .end: .end
-        }
-      aps.timestamp = timestamp.wholeSeconds
-      aps.contentState = contentState.wire
-      aps.staleDate = staleDate?.wholeSeconds
-      aps.dismissalDate = dismissalDate?.wholeSeconds
-      aps.attributesType = attributesType
-      aps.attributes = attributes?.wire
+    fileprivate var members: [JSONMember] {
+      var members: [JSONMember] = []
+      members.append("stale-date", (staleDate?.wholeSeconds).map(JSONValue.integer))
+      members.append("content-state", contentState.wire)
+      members.append("timestamp", .integer(timestamp.wholeSeconds))
+      members.append("event", .string(event.rawValue))
+      members.append("dismissal-date", (dismissalDate?.wholeSeconds).map(JSONValue.integer))
+      members.append("attributes-type", attributesType.map(JSONValue.string))
+      members.append("attributes", attributes?.wire)
+      return members
     }
+  }
+}
+
+extension [JSONMember] {
+  /// Appends nothing if the value is nil.
+  fileprivate mutating func append(_ key: String, _ value: JSONValue?) {
+    if let value { append(JSONMember(key, value)) }
+  }
+
+  fileprivate mutating func append(_ text: PushPayload.Localization?, prefix: String) {
+    guard let text else { return }
+    append(prefix + "loc-key", .string(text.key))
+    append(prefix + "loc-args", text.arguments.isEmpty ? nil : .array(text.arguments.map(JSONValue.string)))
   }
 }
 

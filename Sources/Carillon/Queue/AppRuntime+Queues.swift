@@ -53,11 +53,7 @@ extension RunningEngine {
   /// Writes down that a campaign begins. Nil without a journal.
   func begin(_ campaign: Campaign, app: String, context: CampaignContext) async throws(CarillonError) -> UInt64? {
     guard let journal else { return nil }
-    do throws(JournalProblem) {
-      let beginning = EngineJournal.Beginning(app: app, campaign: campaign, context: context.bytes)
-      return try await journal.begin([beginning]).first
-    } catch {
-      throw CarillonError(.journal, "\(error)")
-    }
+    let beginning = EngineJournal.Beginning(app: app, campaign: campaign, context: context.bytes)
+    return try await describingErrors { try await journal.begin([beginning]).first }
   }
 }

@@ -3,48 +3,29 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// The outcomes of a batch, as they come in.
-private final class BatchAnswers: Sendable {
-  private struct State {
-    var outcomes: [PushOutcome]
-    var missingCount: Int
-    var error: CarillonError?
-  }
+/// The answers to what one caller hands over. Keeps the first error.
+final class AnswerCount: Sendable {
+  /// `missingCount` is one too high until the caller waits.
+  private let state: Mutex<(missingCount: Int, error: CarillonError?)> = Mutex((1, nil))
+  private let complete = Gate()
 
-  private let state: Mutex<State>
-  let complete = Gate()
+  /// To be called before the answers can come.
+  func expect(_ count: Int) { state.withLock { $0.missingCount += count } }
 
-  init(count: Int) {
-    state = Mutex(State(outcomes: Array(repeating: .cancelled, count: count), missingCount: count))
-  }
-
-  func set(_ index: Int, _ result: Result<PushOutcome, CarillonError>) {
+  func add(_ error: CarillonError?) {
     let isComplete = state.withLock { state in
-      switch result {
-      case .success(let outcome): state.outcomes[index] = outcome
-      case .failure(let error): state.error = state.error ?? error
-      }
+      state.error = state.error ?? error
       state.missingCount -= 1
       return state.missingCount == 0
     }
     if isComplete { complete.open() }
   }
 
-  /// The rest is not handed over.
-  func skip(from index: Int) {
-    let isComplete = state.withLock { state in
-      state.missingCount -= state.outcomes.count - index
-      return state.missingCount == 0
-    }
-    if isComplete { complete.open() }
-  }
-
-  var outcomes: [PushOutcome] {
-    get throws(CarillonError) {
-      let (outcomes, error) = state.withLock { ($0.outcomes, $0.error) }
-      if let error { throw error }
-      return outcomes
-    }
+  /// To be called once, when every answer is expected.
+  func wait() async throws(CarillonError) {
+    add(nil)
+    await complete.wait(ignoringCancellation: true)
+    if let error = state.withLock({ $0.error }) { throw error }
   }
 }
 
@@ -127,19 +108,27 @@ final class SingleSends: Sendable {
 
   func send(_ batch: [(PreparedNotification, DeviceToken)]) async throws(CarillonError) -> [PushOutcome] {
     guard !batch.isEmpty else { return [] }
-    let answers = BatchAnswers(count: batch.count)
+    let outcomes = Mutex([PushOutcome](repeating: .cancelled, count: batch.count))
+    let answers = AnswerCount()
+    answers.expect(batch.count)
     for (index, (prepared, token)) in batch.enumerated() {
       guard await takePlace() else {
-        answers.skip(from: index)
+        // The rest is not handed over.
+        answers.expect(index - batch.count)
         break
       }
       enqueue(prepared, to: token) { result in
-        answers.set(index, result)
+        switch result {
+        case .success(let outcome):
+          outcomes.withLock { $0[index] = outcome }
+          answers.add(nil)
+        case .failure(let error): answers.add(error)
+        }
         self.leavePlace()
       }
     }
-    await answers.complete.waitInAnyCase()
-    return try answers.outcomes
+    try await answers.wait()
+    return outcomes.withLock { $0 }
   }
 
   /// Hands a notification over; the caller has a place for it.

@@ -79,11 +79,7 @@ extension PushApp {
     let account = try await rest.settled(.cancelled, listener)
     _ = try unfinished.take()
     journal.abandonCampaign(unfinished.id, listener, rest: account)
-    do throws(JournalProblem) {
-      try await journal.makeDurable()
-    } catch {
-      throw CarillonError(.journal, "\(error)")
-    }
+    try await describingErrors { try await journal.makeDurable() }
     return true
   }
 }

@@ -27,3 +27,14 @@ package func describingErrors<Result>(_ body: () throws -> Result) throws(Carill
     throw CarillonError(describing: error)
   }
 }
+
+/// As above.
+package func describingErrors<Result>(
+  _ body: () async throws -> Result
+) async throws(CarillonError) -> Result {
+  do {
+    return try await body()
+  } catch {
+    throw CarillonError(describing: error)
+  }
+}

@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import Synchronization
 
 /// What one loop over a ``Multicast`` yields.
@@ -26,7 +27,7 @@ final class Multicast<Element: Sendable>: Sendable {
   private struct Reader {
     var elements: [Element] = []
     var droppedCount = 0
-    var waiter: CheckedContinuation<Void, Never>?
+    let signal: ReaderSignal
   }
 
   private struct State {
@@ -41,9 +42,8 @@ final class Multicast<Element: Sendable>: Sendable {
   init(bufferLimit: Int) { self.bufferLimit = bufferLimit }
 
   func send(_ element: Element) {
-    let waiters = state.withLock { state in
-      guard !state.isFinished else { return [CheckedContinuation<Void, Never>]() }
-      var waiters: [CheckedContinuation<Void, Never>] = []
+    let signals = state.withLock { state in
+      guard !state.isFinished else { return [ReaderSignal]() }
       for number in state.readers.keys {
         guard var reader = state.readers.removeValue(forKey: number) else { continue }
         if reader.elements.count == bufferLimit {
@@ -51,46 +51,42 @@ final class Multicast<Element: Sendable>: Sendable {
           reader.droppedCount += 1
         }
         reader.elements.append(element)
-        if let waiter = reader.waiter { waiters.append(waiter) }
-        reader.waiter = nil
         state.readers[number] = reader
       }
-      return waiters
+      return state.readers.values.map(\.signal)
     }
-    for waiter in waiters { waiter.resume() }
+    for signal in signals { signal.set() }
   }
 
   /// Readers end when they have read what is in their buffers.
   func finish() {
-    let waiters = state.withLock { state in
+    let signals = state.withLock { state in
       state.isFinished = true
-      var waiters: [CheckedContinuation<Void, Never>] = []
-      for number in state.readers.keys {
-        if let waiter = state.readers[number]?.waiter { waiters.append(waiter) }
-        state.readers[number]?.waiter = nil
-      }
-      return waiters
+      return state.readers.values.map(\.signal)
     }
-    for waiter in waiters { waiter.resume() }
+    for signal in signals { signal.set() }
   }
 
   func subscribe() -> Subscription {
+    let signal = ReaderSignal()
     let number = state.withLock { state in
       state.nextNumber += 1
-      state.readers[state.nextNumber] = Reader()
+      state.readers[state.nextNumber] = Reader(signal: signal)
       return state.nextNumber
     }
-    return Subscription(number: number, source: self)
+    return Subscription(number: number, source: self, signal: signal)
   }
 
   /// One reader's place. It gives its buffer back when it goes.
   final class Subscription: Sendable {
     private let number: UInt64
     private let source: Multicast
+    private let signal: ReaderSignal
 
-    fileprivate init(number: UInt64, source: Multicast) {
+    fileprivate init(number: UInt64, source: Multicast, signal: ReaderSignal) {
       self.number = number
       self.source = source
+      self.signal = signal
     }
 
     deinit { source.remove(number) }
@@ -105,9 +101,9 @@ final class Multicast<Element: Sendable>: Sendable {
         case .nothing: break
         }
         await withTaskCancellationHandler {
-          await source.wait(number)
+          await signal.wait()
         } onCancel: {
-          source.wake(number)
+          signal.set()
         }
       }
       return nil
@@ -130,27 +126,6 @@ final class Multicast<Element: Sendable>: Sendable {
       state.readers[number] = reader
       return .element(element, droppedCount: droppedCount)
     }
-  }
-
-  private func wait(_ number: UInt64) async {
-    await withCheckedContinuation { continuation in
-      let mayWait = state.withLock { state in
-        guard !Task.isCancelled, let reader = state.readers[number], reader.elements.isEmpty, !state.isFinished,
-          reader.waiter == nil
-        else { return false }
-        state.readers[number]?.waiter = continuation
-        return true
-      }
-      if !mayWait { continuation.resume() }
-    }
-  }
-
-  private func wake(_ number: UInt64) {
-    let waiter = state.withLock { state in
-      defer { state.readers[number]?.waiter = nil }
-      return state.readers[number]?.waiter
-    }
-    waiter?.resume()
   }
 
   private func remove(_ number: UInt64) {

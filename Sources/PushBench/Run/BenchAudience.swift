@@ -96,15 +96,7 @@ final class BenchAudience: AudienceSource {
 
   /// Random tokens. The same seed gives the same tokens.
   static func tokens(seed: UInt64) -> [UInt8] {
-    var state = seed
-    return (0..<tokenCount * 4).flatMap { _ -> [UInt8] in
-      // SplitMix64.
-      state &+= 0x9E37_79B9_7F4A_7C15
-      var mixed = state
-      mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-      mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-      mixed ^= mixed >> 31
-      return unsafe withUnsafeBytes(of: mixed) { unsafe Array($0) }
-    }
+    var random = SplitMix64(seed: seed)
+    return (0..<tokenCount * 4).flatMap { _ in unsafe withUnsafeBytes(of: random.next()) { unsafe Array($0) } }
   }
 }

@@ -28,11 +28,9 @@ enum PeakMemory {
   }
 
   /// The resident memory at its peak since ``reset()``; 0 if the system does not report it.
-  static var byteCount: Int { field("VmHWM") }
-
-  private static func field(_ name: String) -> Int {
+  static var byteCount: Int {
     guard let text = try? String(contentsOfFile: "/proc/self/status", encoding: .utf8) else { return 0 }
-    for line in text.split(separator: "\n") where line.hasPrefix(name + ":") {
+    for line in text.split(separator: "\n") where line.hasPrefix("VmHWM:") {
       return (Int(line.filter(\.isNumber)) ?? 0) * 1024
     }
     return 0

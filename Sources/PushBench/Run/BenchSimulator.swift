@@ -130,12 +130,12 @@ final class BenchSimulator: Sendable {
     guard problem == 0 else {
       close(toChild[1])
       close(fromChild[0])
-      throw CarillonError(.gateway, "the simulator cannot be started: \(unsafe String(cString: strerror(problem)))")
+      throw CarillonError(.gateway, "the simulator cannot be started: \(SystemCall.reason(problem))")
     }
     return (child, toChild[1], fromChild[0])
   }
 
-  private static var systemReason: String { unsafe String(cString: strerror(errno)) }
+  private static var systemReason: String { SystemCall.reason(errno) }
 
   /// The next line of its output; nil at the end, or after 30 seconds without one.
   private static func readLine(_ descriptor: Int32) -> String? {

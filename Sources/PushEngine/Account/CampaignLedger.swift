@@ -9,12 +9,12 @@ package final class CampaignLedger: Sendable {
     var account = Account()
     var isIntakeClosed = false
     var unread: UnreadAudience?
-    var waiters: [CheckedContinuation<Void, Never>] = []
 
     var isFinished: Bool { isIntakeClosed && account.inFlight == 0 }
   }
 
   private let state = Mutex(State())
+  private let ended = Gate()
   private enum Stop: UInt8, AtomicRepresentable { case none, resumable, final, leaving }
   /// The first stop counts, so that a notification is never listed by one and counted by another.
   private let stop = Atomic<Stop>(.none)
@@ -97,13 +97,17 @@ package final class CampaignLedger: Sendable {
   }
 
   /// Reports a run that leaves the window to the listener. Its records must still be readable.
-  func report(_ settlement: Settlement, ring: NotificationRing) {
+  ///
+  /// - Parameter goneSince: By position; see ``OutcomeListener``.
+  func report(_ settlement: Settlement, ring: NotificationRing, goneSince: [UInt64: UInt64]) {
     if case .accepted(let confirmation) = settlement.outcome {
       return reportAccepted(settlement, confirmation, ring: ring)
     }
     guard let listener, lists(settlement.outcome) else { return }
-    ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in
-      unsafe report(line: record.ordinal, token: record.token, settlement.outcome)
+    ring.forEachNotification(from: settlement.from, to: settlement.to) { position, record in
+      listener.notAccepted(
+        line: record.ordinal, token: unsafe TokenBytes(bytes: record.token)?.description ?? "",
+        outcome: settlement.outcome, goneSince: goneSince[position])
     }
     if journalNumber != nil { listener.flush() }
   }
@@ -124,26 +128,10 @@ package final class CampaignLedger: Sendable {
     if !lines.isEmpty { acceptedListener?.doubted(lines: lines) }
   }
 
-  /// Reports one notification that was not accepted to the listener, while its record is readable.
-  /// For lanes that settle notifications one by one. Before they are journaled as settled, call
-  /// ``flushReports()`` once for all of them.
-  ///
-  /// - Parameter goneSince: See ``OutcomeListener``.
-  func report(_ record: RingRecord, _ outcome: Outcome, goneSince: UInt64?) {
-    guard let listener, !outcome.isAccepted, lists(outcome) else { return }
-    listener.notAccepted(
-      line: record.ordinal, token: unsafe TokenBytes(bytes: record.token)?.description ?? "", outcome: outcome,
-      goneSince: goneSince)
-  }
-
   /// Reports recovered notifications that get an outcome without being resent, except for the first
   /// few.
   func report(_ recovered: RecoveredRun, _ outcome: Outcome, skipping skipped: Int = 0) {
     if let listener, lists(outcome) { recovered.report(outcome, to: listener, skipping: skipped) }
-  }
-
-  private func report(line: UInt64, token: UnsafeRawBufferPointer, _ outcome: Outcome) {
-    listener?.notAccepted(line: line, token: unsafe TokenBytes(bytes: token)?.description ?? "", outcome: outcome)
   }
 
   func flushReports() { listener?.flush() }
@@ -187,28 +175,14 @@ package final class CampaignLedger: Sendable {
   }
 
   /// Returns when the intake is closed and every notification has its outcome.
-  package func finished() async {
-    await withCheckedContinuation { continuation in
-      let isFinished = state.withLock { state in
-        if !state.isFinished { state.waiters.append(continuation) }
-        return state.isFinished
-      }
-      if isFinished { continuation.resume() }
-    }
-  }
+  package func finished() async { await ended.wait(ignoringCancellation: true) }
 
   private func change(_ body: (inout State) -> Void) {
-    let waiters: [CheckedContinuation<Void, Never>] = state.withLock { state in
+    let isFinished = state.withLock { state in
       body(&state)
       precondition(state.account.inFlight >= 0, "more outcomes than submissions")
-      guard state.isFinished else { return [] }
-      defer { state.waiters = [] }
-      return state.waiters
+      return state.isFinished
     }
-    for waiter in waiters { waiter.resume() }
+    if isFinished { ended.open() }
   }
-}
-
-extension Outcome {
-  fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
 }

@@ -11,10 +11,8 @@ package actor App {
 
   nonisolated let shared: AppShared
   private nonisolated let home: any Loop
-  private let loops: [any Loop]
-  private let dialer: any Dialer
-  private let seed: UInt64
-  private let budget: RingBudget?
+  /// Creates the lane with this index.
+  private let makeLane: @Sendable (Int, AppRules) -> Lane
   private var pool: PoolMachine
   /// A timer is set that checks whether readers still wait for room.
   private var isLooking = false
@@ -44,10 +42,6 @@ package actor App {
     self.configuration = configuration
     laneConfiguration = configuration
     self.events = events
-    self.dialer = dialer
-    self.loops = Array(loops[first...] + loops[..<first])
-    self.seed = seed
-    self.budget = budget
     home = loops[first]
     pool = PoolMachine(
       limits: PoolMachine.Limits(
@@ -61,18 +55,22 @@ package actor App {
       breaker: configuration.badTokenBreaker,
       status: AppStatus(patience: configuration.patience, planCheck: { report.put(.troubled(checkAt: $0)) }),
       journal: journal, tally: tally, isSuspendable: configuration.isSuspendable,
-      starved: { report.put(.starved) },
-      breakerTripped: { report.put(.breakerTripped($0)) }, stopped: { report.put(.stopped($0)) },
-      holdChanged: { report.put(.holdChanged($0)) })
+      starved: { report.put(.starved) }, report: { report.put(.app($0)) })
     self.shared = shared
     // What cannot be journaled may not be sent.
     journal?.onFailure { [weak shared] reason in shared?.cancelAll(failure: reason) }
-    for index in 0..<configuration.connections.lowerBound {
-      shared.scheduler.add(
-        Self.makeLane(
-          index, of: configuration, dialer: dialer, loops: self.loops, shared: shared, budget: budget, seed: seed,
-          report: report))
+    let makeLane: @Sendable (Int, AppRules) -> Lane = { index, configuration in
+      let lane = Lane(
+        configuration: configuration, isKept: index < configuration.connections.lowerBound,
+        loop: loops[(first + index) % loops.count], dialer: dialer, shared: shared, budget: budget,
+        seed: seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15, report: { report.put($0) })
+      if let number = lane.journalNumber {
+        shared.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) }
+      }
+      return lane
     }
+    self.makeLane = makeLane
+    for index in 0..<configuration.connections.lowerBound { shared.scheduler.add(makeLane(index, configuration)) }
   }
 
   /// Serves the lanes until ``shutDown()``.
@@ -174,11 +172,7 @@ package actor App {
     case .ended(let ending, let cause):
       events?(.connectionEnded(cause: ending == .ordinary ? nil : cause))
       if let reason = pool.ended(ending) { shared.stop(because: reason) }
-    case .breakerTripped(let reason):
-      events?(.breakerTripped(reason: reason))
-    case .stopped(let reason):
-      events?(.stopped(reason: reason))
-    case .holdChanged(let event):
+    case .app(let event):
       events?(event)
     case .idled(let lane):
       if pool.idled() { lane.loop.execute { lane.assumeIsolated { $0.retire() } } }
@@ -213,10 +207,7 @@ package actor App {
 
   private func addLanes(_ count: Int) {
     for _ in 0..<count {
-      let lane = Self.makeLane(
-        shared.scheduler.lanes.count, of: laneConfiguration, dialer: dialer, loops: loops, shared: shared,
-        budget: budget, seed: seed,
-        report: report)
+      let lane = makeLane(shared.scheduler.lanes.count, laneConfiguration)
       shared.scheduler.add(lane)
       // It may need a connection before it has anything to send.
       lane.wake()
@@ -278,21 +269,5 @@ package actor App {
     case .giveUp(let reason):
       shared.stop(because: reason, retryAfter: shared.status.retryPause())
     }
-  }
-
-  private static func makeLane(
-    _ index: Int, of configuration: AppRules, dialer: any Dialer, loops: [any Loop], shared: AppShared,
-    budget: RingBudget?,
-    seed: UInt64, report: Mailbox<LaneEvent>
-  ) -> Lane {
-    let loop = loops[index % loops.count]
-    let seed = seed &+ UInt64(index) &* 0x9E37_79B9_7F4A_7C15
-    let lane = Lane(
-      configuration: configuration, isKept: index < configuration.connections.lowerBound, loop: loop, dialer: dialer,
-      shared: shared, budget: budget, seed: seed, report: { report.put($0) })
-    if let number = lane.journalNumber {
-      shared.journal?.onPinned(lane: number) { [weak lane] end in lane?.compact(before: end) }
-    }
-    return lane
   }
 }

@@ -26,24 +26,19 @@ final class AppShared: Sendable {
   private let freshBreaker: BadTokenBreaker?
   private let breaker: Mutex<BadTokenBreaker?>
   private let starved: @Sendable () -> Void
-  private let breakerTripped: @Sendable (String) -> Void
-  private let stopped: @Sendable (String) -> Void
-  private let holdChanged: @Sendable (AppEvent) -> Void
+  private let report: @Sendable (AppEvent) -> Void
 
   /// - Parameters:
   ///   - loop: The loop that runs the app's timers.
   ///   - weight: See ``AppRules/weight``.
   ///   - starved: Requests another lane from the app.
-  ///   - breakerTripped: Called once, when the breaker on bad tokens trips.
-  ///   - stopped: Called once, when the app stops for good.
-  ///   - holdChanged: Called when the app is suspended, paused or resumed.
+  ///   - report: Called when the breaker on bad tokens trips, and when the app stops for good, once
+  ///     each; and when it is suspended, paused or resumed.
   init(
     app: String, loop: any Loop, rateLimit: Double?, weight: Int = 1, breaker: BadTokenBreaker? = nil,
     status: AppStatus, journal: EngineJournal?, tally: AppTally = AppTally(), isSuspendable: Bool = false,
     starved: @escaping @Sendable () -> Void,
-    breakerTripped: @escaping @Sendable (String) -> Void = { _ in },
-    stopped: @escaping @Sendable (String) -> Void = { _ in },
-    holdChanged: @escaping @Sendable (AppEvent) -> Void = { _ in }
+    report: @escaping @Sendable (AppEvent) -> Void = { _ in }
   ) {
     self.app = app
     self.loop = loop
@@ -52,9 +47,7 @@ final class AppShared: Sendable {
     self.tally = tally
     campaigns = CampaignRegistry(tally: tally)
     self.starved = starved
-    self.breakerTripped = breakerTripped
-    self.stopped = stopped
-    self.holdChanged = holdChanged
+    self.report = report
     self.isSuspendable = isSuspendable
     freshBreaker = breaker
     self.breaker = Mutex(breaker)
@@ -87,7 +80,7 @@ final class AppShared: Sendable {
   /// Cancels every campaign, because the app can no longer send or was asked to stop.
   func cancelAll(failure: String? = nil) {
     let isNew = campaigns.cancelAll(failure: failure)
-    if isNew, let failure { stopped(failure) }
+    if isNew, let failure { report(.stopped(reason: failure)) }
     noticeCancellation()
   }
 
@@ -139,7 +132,7 @@ final class AppShared: Sendable {
     guard hasChanged else { return }
     status.restarted()
     breaker.withLock { $0 = freshBreaker }
-    holdChanged(event)
+    report(event)
     scheduler.wakeAll()
     // Readers with a reservoir wait no longer for lanes that will not work.
     scheduler.resumeWaiters()
@@ -159,7 +152,7 @@ final class AppShared: Sendable {
   /// the app must stop, or nil.
   func answered(_ count: Int, bad: Int) -> String? {
     let reason = breaker.withLock { $0?.answered(count, bad: bad) }
-    if let reason { breakerTripped(reason) }
+    if let reason { report(.breakerTripped(reason: reason)) }
     return reason
   }
 

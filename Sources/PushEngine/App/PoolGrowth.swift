@@ -29,7 +29,7 @@ final class PoolGrowth: Sendable {
   }
 
   /// A lane has begun a poison search (1) or ended it (-1).
-  fileprivate func searching(_ change: Int) { searchingLaneCount.add(change, ordering: .relaxed) }
+  func searching(_ change: Int) { searchingLaneCount.add(change, ordering: .relaxed) }
 
   func isAllowed(now: Instant) -> Bool {
     searchingLaneCount.load(ordering: .relaxed) == 0 && heldUntil.load(ordering: .relaxed) <= now.nanoseconds
@@ -53,16 +53,5 @@ final class PoolGrowth: Sendable {
   var refusalStatistics: RefusalStatistics {
     get { statistics.withLock { $0 } }
     set { statistics.withLock { $0 = newValue } }
-  }
-}
-
-/// A lane's part in ``PoolGrowth``: there is no growth during its poison search.
-struct GrowthHold {
-  private var isHeld = false
-
-  mutating func update(_ isSearching: Bool, of growth: PoolGrowth) {
-    guard isSearching != isHeld else { return }
-    isHeld = isSearching
-    growth.searching(isSearching ? 1 : -1)
   }
 }

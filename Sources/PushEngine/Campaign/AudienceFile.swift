@@ -1,4 +1,5 @@
 internal import Glibc
+internal import PushTransport
 internal import Synchronization
 
 /// A token file that a service keeps. Errors call it "the audience".
@@ -216,7 +217,7 @@ package struct KeptAudience: Hashable, Sendable {
   init(path: String, name: String?, blockByteCount: Int) throws(AudienceError) {
     self.name = name
     descriptor = path == "-" ? STDIN_FILENO : unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw AudienceError(path: name, problem: .cannotOpen(Self.reason(errno))) }
+    guard descriptor >= 0 else { throw AudienceError(path: name, problem: .cannotOpen(SystemCall.reason(errno))) }
     var status = stat()
     let isKnown = unsafe fstat(descriptor, &status) == 0
     byteCount = isKnown && status.st_mode & S_IFMT == S_IFREG ? Int(status.st_size) : nil
@@ -238,7 +239,7 @@ package struct KeptAudience: Hashable, Sendable {
   /// Drops what was read, and continues at `offset`.
   func seek(to offset: UInt64) throws(AudienceError) {
     guard let place = off_t(exactly: offset), lseek(descriptor, place, SEEK_SET) == place else {
-      throw AudienceError(path: name, problem: .cannotRead(Self.reason(errno)))
+      throw AudienceError(path: name, problem: .cannotRead(SystemCall.reason(errno)))
     }
     count = 0
     isAtEnd = false
@@ -287,12 +288,8 @@ package struct KeptAudience: Hashable, Sendable {
         var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         _ = unsafe poll(&wait, 1, -1)
       } else if errno != EINTR {
-        throw AudienceError(path: name, problem: .cannotRead(Self.reason(errno)))
+        throw AudienceError(path: name, problem: .cannotRead(SystemCall.reason(errno)))
       }
     }
-  }
-
-  private static func reason(_ code: Int32) -> String {
-    unsafe String(cString: strerror(code))
   }
 }

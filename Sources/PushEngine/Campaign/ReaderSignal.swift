@@ -1,6 +1,7 @@
 internal import Synchronization
 
-/// Wakes a campaign's reader that waits for its source or for the end of a pause.
+/// Wakes a task that waits for something to read, such as a campaign's reader that waits for its
+/// source or for the end of a pause.
 ///
 /// One reader waits; any thread signals. A signal that arrives while the reader does not wait is
 /// kept, so the reader looks at its source again and misses nothing.

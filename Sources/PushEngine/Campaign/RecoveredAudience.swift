@@ -25,15 +25,7 @@ struct RecoveredAudience {
     guard index < recoveredRuns.count else { return false }
     let recovered = recoveredRuns[index]
     var place = cursor ?? recovered.start
-    chunk.origin = AudienceChunk.Origin(
-      lane: recovered.lane, fate: recovered.fate, position: recovered.runStart + place.blockOffset)
-    recovered.content.walk(&place) { notification in
-      guard takenCount + chunk.count < recovered.count, chunk.hasRoom(for: notification) else { return false }
-      unsafe chunk.append(
-        line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload
-      )
-      return true
-    }
+    chunk.append(recovered, from: &place, limit: recovered.count - takenCount)
     cursor = place
     takenCount += chunk.count
     if takenCount == recovered.count { skip() }
@@ -42,6 +34,20 @@ struct RecoveredAudience {
 }
 
 extension AudienceChunk {
+  /// Adds up to `limit` notifications of a run to an empty chunk.
+  ///
+  /// - Parameter place: of the first of them in the run; then behind the last.
+  func append(_ run: RecoveredRun, from place: inout EnqueueContent.Cursor, limit: Int) {
+    origin = Origin(lane: run.lane, fate: run.fate, position: run.runStart + place.blockOffset)
+    run.content.walk(&place) { notification in
+      guard count < limit, hasRoom(for: notification) else { return false }
+      unsafe append(
+        line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload
+      )
+      return true
+    }
+  }
+
   func hasRoom(for notification: EnqueuedNotification) -> Bool {
     let byteCount = unsafe notification.payload.count
     return count < entryLimit && byteCount <= payloadCapacity - payloadEnd

@@ -42,15 +42,7 @@ struct Reservoir {
     chunk.removeAll()
     guard !isEmpty, let run = runs[first] else { return }
     var place = cursor ?? run.start
-    chunk.origin = AudienceChunk.Origin(lane: lane, fate: .unsent, position: run.runStart + place.blockOffset)
-    let count = min(limit, run.count - takenCount)
-    run.content.walk(&place) { notification in
-      guard chunk.count < count, chunk.hasRoom(for: notification) else { return false }
-      unsafe chunk.append(
-        line: notification.line, token: notification.token, headers: notification.headers, payload: notification.payload
-      )
-      return true
-    }
+    chunk.append(run, from: &place, limit: min(limit, run.count - takenCount))
   }
 
   /// A lane has taken over the oldest `count` of one chunk.

@@ -53,11 +53,7 @@ extension EngineJournal {
     var known = state.contents.payloads.first { $0.value == payload }?.key
     if known == nil {
       let number = state.contents.takeNumber()
-      _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) {
-        record in
-        record.write(number)
-        record.write(payload)
-      }
+      try write(payload, as: number, &state)
       state.contents.define(payload: payload, as: number)
       known = number
     }
@@ -69,7 +65,7 @@ extension EngineJournal {
     campaign.headers?.expiration = nil
     campaign.headers?.priority = nil
     campaign.seed = beginning.campaign.seed
-    let position = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) {
+    let position = try append(kind: .campaign, byteCount: campaign.byteCount, &state) {
       campaign.write(to: &$0)
     }
     state.contents.put(campaign)

@@ -63,9 +63,7 @@ extension EngineJournal {
   }
 
   private static func settlement(_ kind: UInt8, _ bytes: UnsafeRawBufferPointer) -> (JournalledRun, Outcome)? {
-    guard [JournalEvent.Kind.settled, JournalEvent.Kind.answered, JournalEvent.Kind.resolved].contains(kind) else {
-      return nil
-    }
+    guard [.settled, .answered, .resolved].contains(JournalEvent.Kind(rawValue: kind)) else { return nil }
     var record = unsafe RecordReader(bytes)
     switch try? JournalEvent(kind: kind, reading: &record) {
     case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):

@@ -160,15 +160,25 @@ package final class EngineJournal: Sendable {
 
   /// - Parameter needsLists: see ``beforeCommits(_:)``.
   func append(
-    kind: UInt8, byteCount: Int, needsLists: Bool = false, _ state: inout State, _ write: (inout RecordWriter) -> Void
+    kind: JournalEvent.Kind, byteCount: Int, needsLists: Bool = false, _ state: inout State,
+    _ write: (inout RecordWriter) -> Void
   ) throws(JournalError) -> JournalPosition {
-    let position = try unsafe journal.append(kind: kind, byteCount: byteCount, needsPreparation: needsLists) { memory in
+    let position = try unsafe journal.append(
+      kind: kind.rawValue, byteCount: byteCount, needsPreparation: needsLists
+    ) { memory in
       var record = unsafe RecordWriter(memory)
       write(&record)
       precondition(record.byteCount == byteCount, "a record of \(record.byteCount) bytes that was to have \(byteCount)")
     }
     state.byteCountSinceCheckpoint += byteCount
     return position
+  }
+
+  func write(_ payload: [UInt8], as number: UInt64, _ state: inout State) throws(JournalError) {
+    _ = try append(kind: .payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) { record in
+      record.write(number)
+      record.write(payload)
+    }
   }
 
   /// Writes an enqueue record for a claim.
@@ -196,7 +206,7 @@ package final class EngineJournal: Sendable {
       guard !isNew || state.settlements.entries.count < Self.waitingLimit else { return (false, nil) }
       do throws(JournalError) {
         let position = try append(
-          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + byteCount,
+          kind: .enqueue, byteCount: header.byteCount + byteCount,
           needsLists: header.position?.hasOutcomes == true, &state
         ) { record in
           header.write(to: &record)
@@ -309,20 +319,16 @@ package final class EngineJournal: Sendable {
       _ = try write(.numbersTaken(below: state.contents.nextNumber), &state)
       // In the order of their numbers, so that the same events make the same journal.
       for (number, payload) in state.contents.payloads.sorted(by: { $0.key < $1.key }) {
-        _ = try append(kind: JournalEvent.Kind.payload, byteCount: 8 + RecordWriter.byteCount(payload), &state) {
-          record in
-          record.write(number)
-          record.write(payload)
-        }
+        try write(payload, as: number, &state)
       }
       for campaign in state.contents.campaigns.values.sorted(by: { $0.number < $1.number }) {
-        _ = try append(kind: JournalEvent.Kind.campaign, byteCount: campaign.byteCount, &state) {
+        _ = try append(kind: .campaign, byteCount: campaign.byteCount, &state) {
           campaign.write(to: &$0)
         }
       }
       for lane in state.contents.lanes.values.sorted(by: { $0.number < $1.number }) {
         let record = lane.record
-        _ = try append(kind: JournalEvent.Kind.lane, byteCount: record.byteCount, &state) { record.write(to: &$0) }
+        _ = try append(kind: .lane, byteCount: record.byteCount, &state) { record.write(to: &$0) }
       }
       state.byteCountSinceCheckpoint = 0
       state.checkpoints.append((start, state.byteCount))
@@ -365,7 +371,7 @@ package final class EngineJournal: Sendable {
         guard let (part, content) = run.part else { continue }
         let header = EnqueueHeader(run: part, position: nil, isInDoubt: run.isInDoubt, isRewritten: true)
         let position = try append(
-          kind: JournalEvent.Kind.enqueue, byteCount: header.byteCount + content.bytes.count, &state
+          kind: .enqueue, byteCount: header.byteCount + content.bytes.count, &state
         ) { record in
           header.write(to: &record)
           unsafe content.bytes.withUnsafeBytes { unsafe record.write(raw: $0) }

@@ -169,16 +169,16 @@ extension JournalState {
   /// Applies one record of a journal.
   mutating func read(_ position: JournalPosition, kind: UInt8, _ bytes: UnsafeRawBufferPointer) throws(RecordError) {
     var record = unsafe RecordReader(bytes)
-    switch kind {
-    case JournalEvent.Kind.payload:
+    switch JournalEvent.Kind(rawValue: kind) {
+    case .payload:
       let number = try record.read(UInt64.self)
       define(payload: try record.readBytes(), as: number)
-    case JournalEvent.Kind.campaign:
+    case .campaign:
       put(try JournalledCampaign(reading: &record))
-    case JournalEvent.Kind.lane:
+    case .lane:
       let lane = try LaneRecord(reading: &record)
       put(JournalledLane(lane, runsOf: lanes[lane.number]))
-    case JournalEvent.Kind.enqueue:
+    case .enqueue:
       let header = try EnqueueHeader(reading: &record)
       apply(header, at: position, content: try EnqueueContent(reading: &record, run: header.run))
     default:

@@ -109,44 +109,30 @@ struct AudiencePosition: Hashable, Sendable {
 }
 
 extension JournalEvent {
-  /// The kind byte in front of each record.
-  enum Kind {
-    static let payload: UInt8 = 1
-    static let campaign: UInt8 = 2
-    static let lane: UInt8 = 3
-    static let enqueue: UInt8 = 4
-    static let laneBegan: UInt8 = 5
-    static let intent: UInt8 = 6
-    static let settled: UInt8 = 7
-    static let returned: UInt8 = 8
-    static let doubted: UInt8 = 9
-    static let resolved: UInt8 = 10
-    static let resent: UInt8 = 11
-    static let position: UInt8 = 12
-    static let numbersTaken: UInt8 = 13
-    static let ended: UInt8 = 14
-    static let answered: UInt8 = 15
-    static let withdrawn: UInt8 = 16
-    static let rewound: UInt8 = 17
+  /// The kind byte in front of each record. The numbers never change: a new kind is the last one.
+  enum Kind: UInt8 {
+    case payload = 1
+    case campaign, lane, enqueue, laneBegan, intent, settled, returned, doubted, resolved, resent, position
+    case numbersTaken, ended, answered, withdrawn, rewound
     /// A position with suppressed lines.
-    static let positionSuppressed: UInt8 = 18
+    case positionSuppressed
   }
 
-  var kind: UInt8 {
+  var kind: Kind {
     switch self {
-    case .laneBegan: Kind.laneBegan
-    case .intent: Kind.intent
-    case .rewound: Kind.rewound
-    case .settled: Kind.settled
-    case .returned: Kind.returned
-    case .doubted: Kind.doubted
-    case .resolved: Kind.resolved
-    case .resent: Kind.resent
-    case .position(_, let position): position.suppressed > 0 ? Kind.positionSuppressed : Kind.position
-    case .numbersTaken: Kind.numbersTaken
-    case .ended: Kind.ended
-    case .answered: Kind.answered
-    case .withdrawn: Kind.withdrawn
+    case .laneBegan: .laneBegan
+    case .intent: .intent
+    case .rewound: .rewound
+    case .settled: .settled
+    case .returned: .returned
+    case .doubted: .doubted
+    case .resolved: .resolved
+    case .resent: .resent
+    case .position(_, let position): position.suppressed > 0 ? .positionSuppressed : .position
+    case .numbersTaken: .numbersTaken
+    case .ended: .ended
+    case .answered: .answered
+    case .withdrawn: .withdrawn
     }
   }
 
@@ -197,26 +183,26 @@ extension JournalEvent {
   }
 
   init(kind: UInt8, reading record: inout RecordReader) throws(RecordError) {
-    switch kind {
-    case Kind.laneBegan: self = .laneBegan(lane: try record.read(), app: try record.readString())
-    case Kind.intent: self = .intent(lane: try record.read(), through: try record.read())
-    case Kind.rewound: self = .rewound(lane: try record.read(), to: try record.read())
-    case Kind.settled: self = .settled(try JournalledRun(reading: &record), try Outcome(reading: &record))
-    case Kind.returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
-    case Kind.answered: self = .answered(try JournalledRun(reading: &record), try Outcome(reading: &record))
-    case Kind.withdrawn: self = .withdrawn(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
-    case Kind.doubted: self = .doubted(try JournalledRun(reading: &record), copies: Int(try record.read(UInt32.self)))
-    case Kind.resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
-    case Kind.resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
-    case Kind.position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
-    case Kind.positionSuppressed:
+    switch Kind(rawValue: kind) {
+    case .laneBegan: self = .laneBegan(lane: try record.read(), app: try record.readString())
+    case .intent: self = .intent(lane: try record.read(), through: try record.read())
+    case .rewound: self = .rewound(lane: try record.read(), to: try record.read())
+    case .settled: self = .settled(try JournalledRun(reading: &record), try Outcome(reading: &record))
+    case .returned: self = .returned(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
+    case .answered: self = .answered(try JournalledRun(reading: &record), try Outcome(reading: &record))
+    case .withdrawn: self = .withdrawn(try JournalledRun(reading: &record), isInDoubt: try record.readFlag())
+    case .doubted: self = .doubted(try JournalledRun(reading: &record), copies: Int(try record.read(UInt32.self)))
+    case .resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
+    case .resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
+    case .position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
+    case .positionSuppressed:
       let campaign = try record.read(UInt64.self)
       var position = try AudiencePosition(reading: &record)
       position.suppressed = Int(try record.read(UInt32.self))
       self = .position(campaign: campaign, position)
-    case Kind.ended: self = .ended(campaign: try record.read())
-    case Kind.numbersTaken: self = .numbersTaken(below: try record.read())
-    default: throw .unknownKind(kind)
+    case .ended: self = .ended(campaign: try record.read())
+    case .numbersTaken: self = .numbersTaken(below: try record.read())
+    case .payload, .campaign, .lane, .enqueue, nil: throw .unknownKind(kind)
     }
   }
 }

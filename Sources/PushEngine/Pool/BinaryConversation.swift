@@ -39,7 +39,7 @@ final class BinaryConversation: Conversation {
   // MARK: Steps
 
   func step(published: UInt64) -> LaneStep {
-    roomMade()
+    context.roomMade(done: progress)
     switch perform({ machine.next(input(published: published), walk: ring) }) {
     case .dial: return .dial
     case .pack(let from, let last):
@@ -56,7 +56,7 @@ final class BinaryConversation: Conversation {
       }
       let packedCount = perform { pack(from: from, to: end) }
       context.giveBack(permitted - packedCount)
-      roomMade()
+      context.roomMade(done: progress)
       return .wrote
     case .probe(let identifier):
       packer.clear()
@@ -105,17 +105,14 @@ final class BinaryConversation: Conversation {
       let record = ring.record(at: position)
       guard record.isNotification else {
         let end = position + record.blockCount
-        let kind = FramePacker.Run.Kind.padding
-        took(
-          FramePacker.Run(kind: kind, end: end, lastStart: position, count: 0), campaign: 0, fate: kind.fate, now: now)
+        took(FramePacker.Run(fate: .cancelled, end: end, lastStart: position, count: 0), campaign: 0, now: now)
         position = end
         continue
       }
       let ledger = context.recorder.ledger(of: record.campaign)
       if ledger.isCancelled || context.link == nil {
-        let isAbandoned = record.mayHaveArrived
-        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: isAbandoned)
-        took(run, campaign: record.campaign, fate: isAbandoned ? .abandoned : .cancelled, now: now)
+        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: record.mayHaveArrived)
+        took(run, campaign: record.campaign, now: now)
         position = run.end
         continue
       }
@@ -123,9 +120,9 @@ final class BinaryConversation: Conversation {
         from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldEnd: ledger.ages.end(now: now)
       )
       guard let run else { break }
-      took(run, campaign: record.campaign, fate: run.kind.fate, now: now)
-      if run.kind == .packed { packedCount += run.count }
-      if isResend, run.kind == .packed { context.recorder.resent(run.count, of: ledger) }
+      took(run, campaign: record.campaign, now: now)
+      if run.fate == .sent { packedCount += run.count }
+      if isResend, run.fate == .sent { context.recorder.resent(run.count, of: ledger) }
       position = run.end
     }
     sendPacked()
@@ -145,14 +142,15 @@ final class BinaryConversation: Conversation {
     machine.handedOver(through: link.handedOverByteCount)
   }
 
-  private func took(_ run: FramePacker.Run, campaign: UInt32, fate: ResendWindow.Fate, now: Instant) {
+  private func took(_ run: FramePacker.Run, campaign: UInt32, now: Instant) {
     ring.setSent(run.end)
-    machine.packed(to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: fate, now: now)
+    machine.packed(
+      to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: run.fate, now: now)
   }
 
   /// Neighbouring notifications that leave the ring for the same reason without being sent.
   private func skipCancelled(from: UInt64, to: UInt64, campaign: UInt32, abandoned: Bool) -> FramePacker.Run {
-    var run = FramePacker.Run(kind: .packed, end: from, lastStart: from, count: 0)
+    var run = FramePacker.Run(fate: abandoned ? .abandoned : .cancelled, end: from, lastStart: from, count: 0)
     while run.end < to {
       let record = ring.record(at: run.end)
       if record.isNotification {
@@ -191,13 +189,7 @@ final class BinaryConversation: Conversation {
     }
     if effects.madeProgress { shared.status.progressed() }
     if effects.isUnresponsive { endCause = "the gateway closes every connection, even one that carries nothing" }
-    roomMade()
-  }
-
-  /// Measures how fast the backlog is sent, and resumes readers that wait for room.
-  private func roomMade() {
-    context.measureBacklog(published: ring.published, done: progress)
-    shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
+    context.roomMade(done: progress)
   }
 
   // MARK: Connections
@@ -258,7 +250,7 @@ final class BinaryConversation: Conversation {
     guard machine.canHandOver else { return }
     let statistics = machine.refusalStatistics
     shared.growth.refusalStatistics = statistics
-    roomMade()
+    context.roomMade(done: progress)
     let isDraining = shared.campaigns.isDraining
     lane.shareBacklog(
       notUnder: Lane.smallestShare(statistics, isDraining: isDraining), from: machine.sent, highWater: machine.highWater
@@ -268,17 +260,6 @@ final class BinaryConversation: Conversation {
       shared.foundSurplus(for: statistics.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
     } else if !isDraining, !shared.scheduler.lanes.contains(where: { $0 !== lane && $0.isSpare }) {
       context.report(.lacksSpare)
-    }
-  }
-}
-
-extension FramePacker.Run.Kind {
-  fileprivate var fate: ResendWindow.Fate {
-    switch self {
-    case .packed: .sent
-    case .expired: .expired
-    case .expiredInDoubt: .abandoned
-    case .padding: .cancelled
     }
   }
 }

@@ -52,11 +52,9 @@ actor Lane: LinkDelegate {
     let gate = shared.journal.map { IntentGate(journal: $0, lane: $0.addLane(app: shared.app)) }
     journalNumber = gate?.lane
     idle = LaneIdle(ring: ring, loop: loop, scheduler: shared.scheduler)
-    let owner = LaneReference()
     let context = LaneContext(
       configuration: configuration, ring: ring, loop: loop, shared: shared, backlog: backlog, gate: gate,
-      report: report,
-      intentAnswered: { [loop] in loop.execute { owner.lane?.assumeIsolated { $0.intentGranted() } } })
+      report: report)
     self.context = context
     conversation =
       switch configuration.transport {
@@ -64,7 +62,9 @@ actor Lane: LinkDelegate {
       case .http2(let settings):
         RequestConversation(configuration.policy, settings, context, isKept: isKept, seed: seed)
       }
-    owner.lane = self
+    context.intentAnswered = { [weak self, loop] in
+      loop.execute { [weak self] in self?.assumeIsolated { $0.intentGranted() } }
+    }
   }
 
   /// The app allows this lane to connect.
@@ -253,8 +253,7 @@ actor Lane: LinkDelegate {
     backlog.connection = .open
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true
-    context.measureBacklog(published: ring.published, done: conversation.progress)
-    shared.scheduler.roomMade(ring: ring, backlog: backlog)
+    context.roomMade(done: conversation.progress)
     requestPump()
   }
 

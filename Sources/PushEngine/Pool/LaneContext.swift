@@ -19,13 +19,13 @@ final class LaneContext {
   private var gate: IntentGate?
   /// See ``IntentGate/Backlog``.
   private let waitsForAnswers: Bool
-  private var growthHold = GrowthHold()
+  private var isSearching = false
   /// Called on any thread when an intent has become durable.
-  private let intentAnswered: @Sendable () -> Void
+  var intentAnswered: @Sendable () -> Void = {}
 
   init(
     configuration: AppRules, ring: NotificationRing, loop: any Loop, shared: AppShared, backlog: BacklogGauge,
-    gate: IntentGate?, report: @escaping @Sendable (LaneEvent) -> Void, intentAnswered: @escaping @Sendable () -> Void
+    gate: IntentGate?, report: @escaping @Sendable (LaneEvent) -> Void
   ) {
     self.ring = ring
     self.loop = loop
@@ -33,13 +33,12 @@ final class LaneContext {
     self.backlog = backlog
     self.gate = gate
     self.report = report
-    self.intentAnswered = intentAnswered
     batchByteCount = configuration.batchByteCount
     waitsForAnswers = configuration.transport.waitsForAnswers
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
     recorder = SettlementRecorder(
       configuration: configuration, ring: ring, loop: loop, shared: shared, journalNumber: gate?.lane,
-      records: configuration.transport.settlementRecords)
+      isInOrder: !waitsForAnswers)
   }
 
   // MARK: Intents
@@ -123,16 +122,22 @@ final class LaneContext {
       published: published, done: done, frameByteCount: recorder.ledger?.frames.frameByteCount, now: loop.now)
   }
 
-  func update(isSearching: Bool) { growthHold.update(isSearching, of: shared.growth) }
+  /// Measures the backlog, and resumes readers that wait for room.
+  ///
+  /// - Parameter done: everything before it is final.
+  func roomMade(done: UInt64) {
+    measureBacklog(published: ring.published, done: done)
+    shared.scheduler.roomMade(ring: ring, backlog: backlog)
+  }
+
+  /// The pool does not grow during the lane's poison search.
+  func update(isSearching: Bool) {
+    guard isSearching != self.isSearching else { return }
+    self.isSearching = isSearching
+    shared.growth.searching(isSearching ? 1 : -1)
+  }
 }
 
 extension AppTransport {
   fileprivate var waitsForAnswers: Bool { if case .http2 = self { true } else { false } }
-
-  fileprivate var settlementRecords: SettlementRecords {
-    switch self {
-    case .binary: .fromTheFront
-    case .http2: .anywhere
-    }
-  }
 }

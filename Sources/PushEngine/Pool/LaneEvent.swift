@@ -10,12 +10,8 @@ enum LaneEvent: Sendable {
   case opened(isFirst: Bool)
   /// - cause: for messages.
   case ended(PoolMachine.Ending, cause: String)
-  /// The breaker on bad tokens has tripped; ``stopped(_:)`` follows.
-  case breakerTripped(String)
-  /// The app must send nothing more.
-  case stopped(String)
-  /// The app was suspended, paused or resumed.
-  case holdChanged(AppEvent)
+  /// The breaker on bad tokens has tripped, or the app was stopped, suspended, paused or resumed.
+  case app(AppEvent)
   /// A notification on the lane's connection was refused, and no other lane has a spare connection.
   case lacksSpare
   /// The app makes no progress and must check again at this moment; see ``AppStatus``.

@@ -50,12 +50,8 @@ struct LaneIdle {
   private mutating func arm(_ deadline: Instant, for lane: Lane) {
     if let timer, timer.deadline <= deadline { return }
     timer?.handle.cancel()
-    let handle = loop.schedule(at: deadline) { Self.fire(lane) }
+    let handle = loop.schedule(at: deadline) { lane.assumeIsolated { $0.timerFired() } }
     timer = (deadline, handle)
-  }
-
-  private static func fire(_ lane: Lane) {
-    lane.assumeIsolated { $0.timerFired() }
   }
 
   /// The timer has fired.

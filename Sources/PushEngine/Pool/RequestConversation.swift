@@ -215,7 +215,7 @@ final class RequestConversation: Conversation {
       }
       batch = RequestBatch()
       context.batchTimer.wrote()
-      roomMade()
+      context.roomMade(done: progress)
     }
     if session.failure != nil { link.close() }
     return byteCount > 0
@@ -268,13 +268,7 @@ final class RequestConversation: Conversation {
       pauseApp(reason)
     }
     if case .rejected(let reason) = effects.pausedBy { refused(reason) }
-    roomMade()
-  }
-
-  /// Measures how fast the backlog is sent, and resumes readers that wait for room.
-  private func roomMade() {
-    context.measureBacklog(published: ring.published, done: progress)
-    shared.scheduler.roomMade(ring: ring, backlog: context.backlog)
+    context.roomMade(done: progress)
   }
 
   /// The gateway refuses the credential of this connection, or the topic.

@@ -10,19 +10,22 @@ struct SettlementRecorder {
   private let shared: AppShared
   private let journalNumber: UInt64?
   private let onUnknown: LanePolicy.OnUnknown
-  private let records: SettlementRecords
+  /// Outcomes come in the order of the ring. Then a record is a watermark: everything before it has
+  /// left the ring too, so padding between runs does not matter. Otherwise a record says nothing
+  /// about earlier positions.
+  private let isInOrder: Bool
   /// The ledger that was used last.
   private(set) var ledger: CampaignLedger?
 
   init(
     configuration: AppRules, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?,
-    records: SettlementRecords
+    isInOrder: Bool
   ) {
     self.ring = ring
     self.loop = loop
     self.shared = shared
     self.journalNumber = journalNumber
-    self.records = records
+    self.isInOrder = isInOrder
     observer = configuration.observer
     onUnknown = configuration.policy.onUnknown
   }
@@ -48,7 +51,9 @@ struct SettlementRecorder {
   ///
   /// - Parameter goneSince: by position, the time that a 410 gave; see ``OutcomeListener``.
   mutating func settle(_ settlements: [Settlement], goneSince: [UInt64: UInt64] = [:]) {
-    for settlement in settlements where settlement.count > 0 { report(settlement, goneSince) }
+    for settlement in settlements where settlement.count > 0 {
+      ledger(of: settlement.campaign).report(settlement, ring: ring, goneSince: goneSince)
+    }
     journal(settlements)
     if let observer {
       for settlement in settlements where settlement.count > 0 {
@@ -60,22 +65,13 @@ struct SettlementRecorder {
     }
   }
 
-  private mutating func report(_ settlement: Settlement, _ goneSince: [UInt64: UInt64]) {
-    let ledger = ledger(of: settlement.campaign)
-    guard !goneSince.isEmpty, case .rejected = settlement.outcome else { return ledger.report(settlement, ring: ring) }
-    ring.forEachNotification(from: settlement.from, to: settlement.to) { position, record in
-      ledger.report(record, settlement.outcome, goneSince: goneSince[position])
-    }
-    if journalNumber != nil { ledger.flushReports() }
-  }
-
-  /// Runs of one campaign with one outcome become one record, if the kind of record allows it.
+  /// Runs of one campaign with one outcome become one record, if one record can hold both.
   private mutating func journal(_ settlements: [Settlement]) {
     guard let journal = shared.journal, let journalNumber else { return }
     var joined: Settlement?
     for settlement in settlements where settlement.count > 0 {
       if let before = joined, before.campaign == settlement.campaign, before.outcome == settlement.outcome,
-        records.joins(before, settlement)
+        isInOrder || before.to == settlement.from
       {
         joined?.to = settlement.to
         joined?.count += settlement.count
@@ -94,15 +90,20 @@ struct SettlementRecorder {
       lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
     switch settlement.outcome {
     case .cancelled where !ledger.isAbandoned:
-      journal.record(records.unsent(run, false))
+      journal.record(unsent(run, isInDoubt: false))
     case .unknown where ledger.isCancelled && !ledger.isAbandoned && onUnknown == .resend:
       // The campaign was stopped, so the process that resumes it sends these again. That process
       // counts the copies, but no possible duplicates, so they are counted here.
       markMayHaveArrived(run.range, isSentAgain: false)
-      journal.record(records.unsent(run, true))
+      journal.record(unsent(run, isInDoubt: true))
     default:
-      journal.record(records.settled(run, settlement.outcome))
+      journal.record(isInOrder ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
     }
+  }
+
+  /// The run was not sent and will be sent when the campaign resumes.
+  private func unsent(_ run: JournalledRun, isInDoubt: Bool) -> JournalEvent {
+    isInOrder ? .returned(run, isInDoubt: isInDoubt) : .withdrawn(run, isInDoubt: isInDoubt)
   }
 
   /// All of `range` was sent, may have arrived, and will be sent again. Counts each notification
@@ -131,25 +132,4 @@ struct SettlementRecorder {
       }
     }
   }
-}
-
-/// The journal records for a run's outcome. They depend on the order in which a lane's outcomes
-/// come.
-struct SettlementRecords: Sendable {
-  /// The run has an outcome.
-  let settled: @Sendable (JournalledRun, Outcome) -> JournalEvent
-  /// The run was not sent and will be sent when the campaign resumes. The flag: it may have
-  /// arrived.
-  let unsent: @Sendable (JournalledRun, Bool) -> JournalEvent
-  /// Whether one record can hold the outcome of both runs. The second comes later in the ring.
-  let joins: @Sendable (Settlement, Settlement) -> Bool
-
-  /// Outcomes come in the order of the ring. A record is a watermark: everything before it has left
-  /// the ring too, so padding between runs does not matter.
-  static let fromTheFront = SettlementRecords(
-    settled: { .settled($0, $1) }, unsent: { .returned($0, isInDoubt: $1) }, joins: { _, _ in true })
-
-  /// Outcomes come in any order. A record says nothing about earlier positions.
-  static let anywhere = SettlementRecords(
-    settled: { .answered($0, $1) }, unsent: { .withdrawn($0, isInDoubt: $1) }, joins: { $0.to == $1.from })
 }

@@ -17,8 +17,7 @@ extension FaultRules {
     }
     if let value = reader.take("environment") { isSandbox = try value.choice(["sandbox": true, "production": false]) }
     let apps = reader.take("apps")
-    if let value = reader.take("http2") {
-      var reader = try RuleReader(value.tree, path: value.path)
+    if var reader = try reader.map("http2") {
       service = try ServiceSettings(&reader)
       common.http2 = try ServiceFaults(&reader, over: ServiceFaults())
       try reader.finish()
@@ -37,8 +36,7 @@ extension FaultRules {
         throw value.error("is allowed at the top level only: it holds for the service as a whole")
       }
       var faults = common
-      if let value = reader.take("http2") {
-        var reader = try RuleReader(value.tree, path: value.path)
+      if var reader = try reader.map("http2") {
         for key in ServiceSettings.keyNames {
           if let value = reader.take(key) {
             throw value.error("is allowed at the top level only: it holds for the service as a whole")
@@ -57,32 +55,22 @@ extension Faults {
   /// `base`, overridden by the keys that `reader` has.
   fileprivate init(_ reader: inout RuleReader, over base: Faults) throws(FaultRulesError) {
     self = base
-    if let value = reader.take("refuse") {
-      refuse = []
-      for entry in try value.listOrOne() {
-        var entry = try RuleReader(entry.tree, path: entry.path)
+    refuse =
+      try reader.entries("refuse") { entry throws(FaultRulesError) in
         let status = try entry.take("status")?.integer(in: 1...255) ?? Int(GatewayStatus.invalidToken.rawValue)
-        refuse.append(Refuse(try Selection(&entry), status: GatewayStatus(rawValue: UInt8(status))))
-      }
-    }
-    if let value = reader.take("poison") {
-      poison = []
-      for entry in try value.listOrOne() {
-        var entry = try RuleReader(entry.tree, path: entry.path)
-        poison.append(try Selection(&entry))
-      }
-    }
+        return Refuse(try Selection(&entry), status: GatewayStatus(rawValue: UInt8(status)))
+      } ?? refuse
+    poison = try reader.entries("poison") { entry throws(FaultRulesError) in try Selection(&entry) } ?? poison
     if let value = reader.take("answer-delay") { answerDelay = try value.duration() }
     if let value = reader.take("answer-identifier") {
       namesRefusedFrame = try value.choice(["zero": false, "real": true])
     }
     if let value = reader.take("probe-identifier") { namesProbe = try value.choice(["zero": false, "real": true]) }
-    if let value = reader.take("shutdown") { shutDown = try Breakpoint(value) }
-    if let value = reader.take("close") { close = try Breakpoint(value) }
-    if let value = reader.take("reset") { reset = try Breakpoint(value) }
-    if let value = reader.take("stop-reading") {
-      var entry = try RuleReader(value.tree, path: value.path)
-      guard let duration = entry.take("for") else { throw value.error("needs the key \"for\", a duration such as 2s") }
+    if var entry = try reader.map("shutdown") { shutDown = try Breakpoint(&entry) }
+    if var entry = try reader.map("close") { close = try Breakpoint(&entry) }
+    if var entry = try reader.map("reset") { reset = try Breakpoint(&entry) }
+    if var entry = try reader.map("stop-reading") {
+      guard let duration = entry.take("for") else { throw entry.error("needs the key \"for\", a duration such as 2s") }
       stopReading = Pause(try Breakpoint(&entry), duration: try duration.duration())
     }
     if let value = reader.take("refuse-certificate") { refuseCertificate = try CertificateRefusal(value) }
@@ -90,8 +78,7 @@ extension Faults {
       feedback = []
       for entry in try value.list() { feedback.append(try FeedbackTuple(entry)) }
     }
-    if let value = reader.take("payload-limits") {
-      var entry = try RuleReader(value.tree, path: value.path)
+    if var entry = try reader.map("payload-limits") {
       if let value = entry.take("simple") { limits.simplePayload = try value.integer(in: 1...65535) }
       if let value = entry.take("enhanced") { limits.enhancedPayload = try value.integer(in: 1...65535) }
       if let value = entry.take("framed") { limits.framedPayload = try value.integer(in: 1...65535) }
@@ -128,11 +115,6 @@ extension Faults.Selection {
 }
 
 extension Faults.Breakpoint {
-  fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
-    var reader = try RuleReader(value.tree, path: value.path)
-    try self.init(&reader)
-  }
-
   /// Reads all remaining keys of `reader`.
   init(_ reader: inout RuleReader) throws(FaultRulesError) {
     guard let after = reader.take("after") else {

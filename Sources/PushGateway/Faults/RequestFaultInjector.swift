@@ -97,28 +97,20 @@ final class RefusalCounts: Sendable {
 /// be repeated.
 struct DelayClock {
   private let delay: ServiceFaults.Delay
-  private var state: UInt64
+  private var random: SplitMix64
 
   init(_ delay: ServiceFaults.Delay, seed: Int) {
     self.delay = delay
-    state = UInt64(truncatingIfNeeded: seed) &* 0xD134_2543_DE82_EF95 &+ 1
+    random = SplitMix64(seed: UInt64(truncatingIfNeeded: seed) &* 0xD134_2543_DE82_EF95 &+ 1)
   }
 
   mutating func next() -> Duration {
     switch delay {
     case .fixed(let duration): duration
     case .uniform(let least, let most):
-      least + .nanoseconds(Int64(Double((most - least).wholeNanoseconds) * fraction()))
-    case .exponential(let mean): .nanoseconds(Int64(Double(mean.wholeNanoseconds) * min(-log(1 - fraction()), 100)))
+      least + .nanoseconds(Int64(Double((most - least).wholeNanoseconds) * random.fraction()))
+    case .exponential(let mean):
+      .nanoseconds(Int64(Double(mean.wholeNanoseconds) * min(-log(1 - random.fraction()), 100)))
     }
-  }
-
-  /// 0 ≤ x < 1, by SplitMix64.
-  private mutating func fraction() -> Double {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return Double((mixed ^ (mixed >> 31)) >> 11) * 0x1p-53
   }
 }

@@ -19,6 +19,26 @@ struct RuleReader {
     entries.removeValue(forKey: key).map { RuleValue(tree: $0, path: path.isEmpty ? key : "\(path).\(key)") }
   }
 
+  /// The map under a key; nil without the key.
+  mutating func map(_ key: String) throws(FaultRulesError) -> RuleReader? {
+    guard let value = take(key) else { return nil }
+    return try RuleReader(value.tree, path: value.path)
+  }
+
+  /// The results of `read` for each map in the list under a key, or for a single map; nil without
+  /// the key.
+  mutating func entries<Entry>(
+    _ key: String, _ read: (inout RuleReader) throws(FaultRulesError) -> Entry
+  ) throws(FaultRulesError) -> [Entry]? {
+    guard let value = take(key) else { return nil }
+    var entries: [Entry] = []
+    for entry in try value.listOrOne() {
+      var reader = try RuleReader(entry.tree, path: entry.path)
+      entries.append(try read(&reader))
+    }
+    return entries
+  }
+
   func finish() throws(FaultRulesError) {
     if let unknown = entries.keys.min() { throw error("unknown key \"\(unknown)\"") }
   }

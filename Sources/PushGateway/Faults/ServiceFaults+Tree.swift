@@ -8,7 +8,7 @@ extension ServiceSettings {
     if let value = reader.take("clock-offset") { clockOffset = try value.signedDuration() }
     if let value = reader.take("expire-token-after") { expireTokenAfter = try value.duration() }
     if let value = reader.take("idle-limit") { idleLimit = try value.duration() }
-    for value in try reader.take("keys")?.listOrOne() ?? [] { keys.append(try KeyFile(value)) }
+    keys = try reader.entries("keys") { entry throws(FaultRulesError) in try KeyFile(&entry) } ?? []
   }
 
   /// The keys that are allowed at the top level only.
@@ -16,11 +16,10 @@ extension ServiceSettings {
 }
 
 extension ServiceSettings.KeyFile {
-  fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
-    var reader = try RuleReader(value.tree, path: value.path)
+  fileprivate init(_ reader: inout RuleReader) throws(FaultRulesError) {
     func text(_ key: String) throws(FaultRulesError) -> String {
       guard let text = try reader.take(key)?.text(), !text.isEmpty else {
-        throw value.error("needs the key \"\(key)\"")
+        throw reader.error("needs the key \"\(key)\"")
       }
       return text
     }
@@ -45,66 +44,46 @@ extension ServiceFaults {
   }
 
   private mutating func takeAnswers(_ reader: inout RuleReader) throws(FaultRulesError) {
-    if let value = reader.take("refuse") {
-      refuse = []
-      for entry in try value.listOrOne() {
-        var entry = try RuleReader(entry.tree, path: entry.path)
+    refuse =
+      try reader.entries("refuse") { entry throws(FaultRulesError) in
         let refusal = try ServiceRefusal(&entry, defaultReason: .badDeviceToken)
         let timestamp = try entry.take("timestamp")?.integer(in: 0...Int.max)
         let times = try entry.take("times")?.integer(in: 1...Int.max)
-        refuse.append(
-          Refuse(try Faults.Selection(&entry), refusal, timestamp: timestamp.map { Int64($0) }, times: times))
-      }
-    }
-    if let value = reader.take("bursts") {
-      bursts = []
-      for entry in try value.listOrOne() { bursts.append(try Burst(entry)) }
-    }
-    if let value = reader.take("no-answer") {
-      noAnswer = []
-      for entry in try value.listOrOne() {
-        var entry = try RuleReader(entry.tree, path: entry.path)
+        return Refuse(try Faults.Selection(&entry), refusal, timestamp: timestamp.map { Int64($0) }, times: times)
+      } ?? refuse
+    bursts = try reader.entries("bursts") { entry throws(FaultRulesError) in try Burst(&entry) } ?? bursts
+    noAnswer =
+      try reader.entries("no-answer") { entry throws(FaultRulesError) in
         let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? true
-        noAnswer.append(Silence(try Faults.Selection(&entry), isTaken: isTaken))
-      }
-    }
-    if let value = reader.take("reset") {
-      reset = []
-      for entry in try value.listOrOne() {
-        var entry = try RuleReader(entry.tree, path: entry.path)
+        return Silence(try Faults.Selection(&entry), isTaken: isTaken)
+      } ?? noAnswer
+    reset =
+      try reader.entries("reset") { entry throws(FaultRulesError) in
         let code = try entry.take("code")?.integer(in: 0...Int(UInt32.max)) ?? 7
         let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
         if isTaken, code == 7 {
           throw entry.error("accepts a request, but code 7 (REFUSED_STREAM) says the opposite; give another code")
         }
-        reset.append(Reset(try Faults.Selection(&entry), code: UInt32(code), isTaken: isTaken))
-      }
-    }
+        return Reset(try Faults.Selection(&entry), code: UInt32(code), isTaken: isTaken)
+      } ?? reset
     if let value = reader.take("delay") { delay = try Delay(value) }
   }
 
   private mutating func takeBadDays(_ reader: inout RuleReader) throws(FaultRulesError) {
-    if let value = reader.take("poison") {
-      poison = []
-      for entry in try value.listOrOne() {
-        var entry = try RuleReader(entry.tree, path: entry.path)
+    poison =
+      try reader.entries("poison") { entry throws(FaultRulesError) in
         let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
         let isReset = try entry.take("how")?.choice(["reset": true, "close": false]) ?? false
-        poison.append(Poison(try Faults.Selection(&entry), isTaken: isTaken, isReset: isReset))
-      }
-    }
-    if let value = reader.take("outage") {
-      var entry = try RuleReader(value.tree, path: value.path)
-      guard let length = entry.take("for") else { throw value.error("needs the key \"for\", a duration such as 15s") }
+        return Poison(try Faults.Selection(&entry), isTaken: isTaken, isReset: isReset)
+      } ?? poison
+    if var entry = try reader.map("outage") {
+      guard let length = entry.take("for") else { throw entry.error("needs the key \"for\", a duration such as 15s") }
       let from = try entry.take("from")?.duration() ?? .zero
       outage = Outage(
         from: from, length: try length.duration(), try ServiceRefusal(&entry, defaultReason: .serviceUnavailable))
       try entry.finish()
     }
-    if let value = reader.take("garbage") {
-      var entry = try RuleReader(value.tree, path: value.path)
-      garbage = try Faults.Breakpoint(&entry)
-    }
+    if var entry = try reader.map("garbage") { garbage = try Faults.Breakpoint(&entry) }
   }
 
   private mutating func takeConnections(_ reader: inout RuleReader) throws(FaultRulesError) {
@@ -112,47 +91,38 @@ extension ServiceFaults {
     if let value = reader.take("stream-limit") { streamLimit = try value.integer(in: limitRange) }
     if let value = reader.take("first-stream-limit") { firstStreamLimit = try value.integer(in: limitRange) }
     if let value = reader.take("error-stream-limit") { errorStreamLimit = try value.integer(in: limitRange) }
-    if let value = reader.take("limits") {
-      limits = []
-      for entry in try value.listOrOne() {
-        var reader = try RuleReader(entry.tree, path: entry.path)
-        guard let limit = try reader.take("to")?.integer(in: limitRange) else {
+    limits =
+      try reader.entries("limits") { entry throws(FaultRulesError) in
+        guard let limit = try entry.take("to")?.integer(in: limitRange) else {
           throw entry.error("needs the key \"to\", a number of streams")
         }
-        limits.append(LimitChange(try Faults.Breakpoint(&reader), limit: limit))
-      }
-    }
-    if let value = reader.take("goaway") {
-      var reader = try RuleReader(value.tree, path: value.path)
+        return LimitChange(try Faults.Breakpoint(&entry), limit: limit)
+      } ?? limits
+    if var reader = try reader.map("goaway") {
       let code = try reader.take("code")?.integer(in: 0...Int(UInt32.max)) ?? 0
       let reason = try reader.take("reason")?.text()
       goAway = GoAway(try Faults.Breakpoint(&reader), code: UInt32(code), reason: reason)
     }
-    if let value = reader.take("drain") {
-      var reader = try RuleReader(value.tree, path: value.path)
+    if var reader = try reader.map("drain") {
       let answers = try reader.take("answers")?.integer(in: 0...Int.max) ?? 100
       drain = Drain(try Faults.Breakpoint(&reader), answers: answers)
     }
-    if let value = reader.take("cut") {
-      cut = []
-      for entry in try value.listOrOne() {
-        var reader = try RuleReader(entry.tree, path: entry.path)
-        let isTaken = try reader.take("taken")?.choice(["true": true, "false": false]) ?? true
-        let isReset = try reader.take("how")?.choice(["reset": true, "close": false]) ?? true
-        cut.append(Cut(try Faults.Breakpoint(&reader), isTaken: isTaken, isReset: isReset))
-      }
-    }
+    cut =
+      try reader.entries("cut") { entry throws(FaultRulesError) in
+        let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? true
+        let isReset = try entry.take("how")?.choice(["reset": true, "close": false]) ?? true
+        return Cut(try Faults.Breakpoint(&entry), isTaken: isTaken, isReset: isReset)
+      } ?? cut
   }
 }
 
 extension ServiceFaults.Burst {
-  fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
-    var reader = try RuleReader(value.tree, path: value.path)
+  fileprivate init(_ reader: inout RuleReader) throws(FaultRulesError) {
     guard let every = try reader.take("every")?.integer(in: 1...Int.max) else {
-      throw value.error("needs the key \"every\", a number of requests")
+      throw reader.error("needs the key \"every\", a number of requests")
     }
     guard let length = try reader.take("length")?.integer(in: 1...every) else {
-      throw value.error("needs the key \"length\", a number of requests")
+      throw reader.error("needs the key \"length\", a number of requests")
     }
     self.init(every: every, length: length, try ServiceRefusal(&reader, defaultReason: .serviceUnavailable))
     connections = try reader.take("connections")?.integer(in: 1...Int.max)

@@ -54,6 +54,39 @@ final class ConnectionRegistry: Sendable {
   var openChannels: [any Channel] { state.withLock { Array($0.channels.values) } }
 }
 
+/// The handshake of one connection. Its end is counted once.
+struct CountedHandshake {
+  let registry: ConnectionRegistry
+  let failed: @Sendable () -> Void
+  private var isOver = false
+
+  init(_ registry: ConnectionRegistry, failed: @escaping @Sendable () -> Void) {
+    self.registry = registry
+    self.failed = failed
+  }
+
+  mutating func ended(succeeded: Bool, _ context: ChannelHandlerContext) {
+    guard !isOver else { return }
+    isOver = true
+    registry.handshakeEnded(
+      context.channel, succeeded: succeeded, now: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds))
+    if !succeeded { failed() }
+  }
+}
+
+extension ChannelHandler where Self: SendableMetatype {
+  @discardableResult
+  func schedule(
+    at time: Instant, _ context: ChannelHandlerContext,
+    _ body: @escaping @Sendable (Self, ChannelHandlerContext) -> Void
+  ) -> Scheduled<Void> {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    return context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) {
+      body(bound.value.0, bound.value.1)
+    }
+  }
+}
+
 /// Sent to every open channel when the simulator stops: the connection has this long to close in
 /// order.
 struct StopRequest: Sendable {

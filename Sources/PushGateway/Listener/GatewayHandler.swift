@@ -10,16 +10,15 @@ final class GatewayHandler: ChannelInboundHandler {
   typealias OutboundOut = ByteBuffer
 
   private let gateway: SimulatedGateway
-  private let registry: ConnectionRegistry
   /// Nil before the handshake and after the connection's end.
   private var connection: SimulatedConnection?
-  private var isHandshaking = true
+  private var handshake: CountedHandshake
   private var wakeUp: Scheduled<Void>?
   private var resumption: Scheduled<Void>?
 
   init(_ gateway: SimulatedGateway, registry: ConnectionRegistry) {
     self.gateway = gateway
-    self.registry = registry
+    handshake = CountedHandshake(registry, failed: { gateway.handshakeFailed() })
   }
 
   private static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
@@ -32,8 +31,7 @@ final class GatewayHandler: ChannelInboundHandler {
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
     case TLSEvent.handshakeCompleted(let identity):
-      isHandshaking = false
-      registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
+      handshake.ended(succeeded: true, context)
       connection = gateway.connect(
         topic: Topic.of(identity),
         isForOtherEnvironment: gateway.rules.isForOtherEnvironment(identity?.environments ?? []))
@@ -48,25 +46,18 @@ final class GatewayHandler: ChannelInboundHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    handshakeMayHaveFailed(context)
+    handshake.ended(succeeded: false, context)
     // For any error the connection is lost. The ground truth holds what was accepted before.
     context.close(promise: nil)
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    handshakeMayHaveFailed(context)
+    handshake.ended(succeeded: false, context)
     connection?.ended()
     connection = nil
     wakeUp?.cancel()
     resumption?.cancel()
     context.fireChannelInactive()
-  }
-
-  private func handshakeMayHaveFailed(_ context: ChannelHandlerContext) {
-    guard isHandshaking else { return }
-    isHandshaking = false
-    registry.handshakeEnded(context.channel, succeeded: false, now: Self.now)
-    gateway.handshakeFailed()
   }
 
   private func stop(_ request: StopRequest, _ context: ChannelHandlerContext) {
@@ -117,18 +108,6 @@ extension GatewayHandler {
       try context.pipeline.syncOperations.context(handlerType: TLSHandler.self).close(mode: .all, promise: nil)
     } catch {
       context.close(mode: .all, promise: nil)
-    }
-  }
-
-  @discardableResult
-  private func schedule(
-    at time: Instant,
-    _ context: ChannelHandlerContext,
-    _ body: @escaping @Sendable (GatewayHandler, ChannelHandlerContext) -> Void
-  ) -> Scheduled<Void> {
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    return context.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) {
-      body(bound.value.0, bound.value.1)
     }
   }
 }

@@ -1,4 +1,3 @@
-internal import Glibc
 package import PushTransport
 
 extension GatewaySimulator {
@@ -50,12 +49,6 @@ extension GatewaySimulator {
           key: try ProviderPublicKey.load(file: file.file), topics: file.topics))
     }
     return (keys, throwAway)
-  }
-
-  static var wallClockMilliseconds: Int64 {
-    var time = timespec()
-    _ = unsafe clock_gettime(CLOCK_REALTIME, &time)
-    return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 }
 

@@ -113,7 +113,7 @@ package final class GatewaySimulator: Sendable {
     let service = SimulatedService(
       rules: configuration.rules, keys: keys.keys, recordFile: record, memory: configuration.recordedRequests
     ) { _ in
-      wallClockMilliseconds
+      NIOLoop.wallClockMilliseconds
     }
     let contexts = try Contexts(
       configuration, credential: credential, clientAuthority: clientAuthority, gateway: gateway)

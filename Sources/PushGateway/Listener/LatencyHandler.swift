@@ -150,10 +150,11 @@ extension LatencyHandler {
     guard let due = arrivals.nextDue, !isInactive else { return }
     if let arrivalTimer, arrivalTimer.due <= due { return }
     arrivalTimer?.scheduled.cancel()
-    arrivalTimer = schedule(at: due, context) { handler, context in
+    let scheduled = schedule(at: due, context) { handler, context in
       handler.arrivalTimer = nil
       handler.deliverArrivals(context)
     }
+    arrivalTimer = Timer(due: due, scheduled: scheduled)
   }
 }
 
@@ -226,22 +227,10 @@ extension LatencyHandler {
     guard let due = departures.nextDue, !isInactive else { return }
     if let departureTimer, departureTimer.due <= due { return }
     departureTimer?.scheduled.cancel()
-    departureTimer = schedule(at: due, context) { handler, context in
+    let scheduled = schedule(at: due, context) { handler, context in
       handler.departureTimer = nil
       handler.sendDepartures(context)
     }
-  }
-
-  private func schedule(
-    at due: Instant, _ context: ChannelHandlerContext,
-    _ body: @escaping @Sendable (LatencyHandler, ChannelHandlerContext) -> Void
-  ) -> Timer {
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let scheduled = context.eventLoop.scheduleTask(
-      deadline: .uptimeNanoseconds(min(due.nanoseconds, UInt64(Int64.max)))
-    ) {
-      body(bound.value.0, bound.value.1)
-    }
-    return Timer(due: due, scheduled: scheduled)
+    departureTimer = Timer(due: due, scheduled: scheduled)
   }
 }

@@ -10,17 +10,15 @@ final class ServiceHandler: ChannelInboundHandler {
   /// How long a client may take to close after the service has finished, and how much it may send
   /// meanwhile. Its bytes are read so that no RST destroys the last responses on their way, and so
   /// that its requests are counted.
-  private static let drainTimeLimit = TimeAmount.seconds(5)
+  private static let drainTimeLimit = Duration.seconds(5)
   private static let drainByteLimit = 64 << 20
 
   private let service: SimulatedService
   private let purpose: ServiceConnection.Purpose
   private let tls: TLSHandler
-  private let registry: ConnectionRegistry
-  private let handshakeFailed: @Sendable () -> Void
   /// Nil before the handshake and after the connection's end.
   private var connection: ServiceConnection?
-  private var isHandshaking = true
+  private var handshake: CountedHandshake
   private var isEnding = false
   private var isInputClosed = false
   private var drainBytesLeft = ServiceHandler.drainByteLimit
@@ -33,8 +31,7 @@ final class ServiceHandler: ChannelInboundHandler {
     self.service = service
     self.purpose = purpose
     self.tls = tls
-    self.registry = registry
-    self.handshakeFailed = handshakeFailed
+    handshake = CountedHandshake(registry, failed: handshakeFailed)
   }
 
   private static var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
@@ -53,8 +50,7 @@ final class ServiceHandler: ChannelInboundHandler {
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
     case TLSEvent.handshakeCompleted(let identity):
-      isHandshaking = false
-      registry.handshakeEnded(context.channel, succeeded: true, now: Self.now)
+      handshake.ended(succeeded: true, context)
       do {
         let client = ServiceClient(identity, applicationProtocol: tls.applicationProtocol)
         connection = try service.connect(client, for: purpose, now: Self.now, buffers: tls.buffers)
@@ -81,31 +77,23 @@ final class ServiceHandler: ChannelInboundHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    handshakeMayHaveFailed(context)
+    handshake.ended(succeeded: false, context)
     context.close(promise: nil)
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    handshakeMayHaveFailed(context)
+    handshake.ended(succeeded: false, context)
     connection?.ended()
     connection = nil
     timer?.scheduled.cancel()
     context.fireChannelInactive()
   }
 
-  private func handshakeMayHaveFailed(_ context: ChannelHandlerContext) {
-    guard isHandshaking else { return }
-    isHandshaking = false
-    registry.handshakeEnded(context.channel, succeeded: false, now: Self.now)
-    handshakeFailed()
-  }
-
   private func stop(_ request: StopRequest, _ context: ChannelHandlerContext) {
     guard let connection, request.grace > .zero else { return context.close(promise: nil) }
     connection.shutDown(now: Self.now)
     act(context)
-    let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
-    context.eventLoop.scheduleTask(in: TimeAmount(request.grace)) { bound.value.close(promise: nil) }
+    schedule(at: Self.now + request.grace, context) { _, context in context.close(promise: nil) }
   }
 
   // MARK: Output of the connection
@@ -136,20 +124,16 @@ final class ServiceHandler: ChannelInboundHandler {
     guard !isInputClosed else { return context.close(promise: nil) }
     setReading(true, context)
     context.close(mode: .output, promise: nil)
-    let bound = NIOLoopBound(context, eventLoop: context.eventLoop)
-    let scheduled = context.eventLoop.scheduleTask(in: Self.drainTimeLimit) { bound.value.close(promise: nil) }
-    timer = (.start, scheduled)
+    timer = (
+      .start, schedule(at: Self.now + Self.drainTimeLimit, context) { _, context in context.close(promise: nil) }
+    )
   }
 
   private func scheduleWakeUp(_ connection: ServiceConnection, _ context: ChannelHandlerContext) {
     guard let wake = connection.nextWake else { return }
     if let timer, timer.time <= wake { return }
     timer?.scheduled.cancel()
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let scheduled = context.eventLoop.scheduleTask(
-      deadline: .uptimeNanoseconds(min(wake.nanoseconds, UInt64(Int64.max)))
-    ) {
-      let (handler, context) = bound.value
+    let scheduled = schedule(at: wake, context) { handler, context in
       handler.timer = nil
       handler.connection?.woken(now: Self.now)
       handler.act(context)

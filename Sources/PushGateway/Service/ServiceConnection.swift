@@ -87,7 +87,8 @@ package final class ServiceConnection {
   var answersInside = 0
   /// Bytes that are not HTTP/2 and still have to be sent. Alone: nothing is sent before them.
   private var garbage: (isDue: Bool, isAlone: Bool) = (false, false)
-  private var identifiers = APNSIdentifierSequence(seed: (UInt64.random(in: 0 ... .max), UInt64.random(in: 0 ... .max)))
+  private var identifiers = APNSIdentifierSequence(
+    IdentifierSeed(high: .random(in: 0 ... .max), low: .random(in: 0 ... .max)))
   private var identifierCount: UInt64 = 0
 
   init(

@@ -13,11 +13,6 @@ package struct GroundTruth: Hashable, Sendable {
   package var recordProblem: String?
 
   package init() {}
-
-  /// The sum over all apps, binary protocol.
-  package var total: AppTruth { apps.values.reduce(into: AppTruth()) { $0.add($1) } }
-  /// The sum over all apps, HTTP/2.
-  package var http2Total: ServiceTruth { http2.values.reduce(into: ServiceTruth()) { $0.add($1) } }
 }
 
 /// The counts of one app.
@@ -42,18 +37,6 @@ package struct AppTruth: Hashable, Sendable {
   package var feedbackServed = 0
 
   package init() {}
-
-  package mutating func add(_ other: AppTruth) {
-    accepted += other.accepted
-    refused.merge(other.refused, uniquingKeysWith: +)
-    poisoned += other.poisoned
-    probes += other.probes
-    discarded += other.discarded
-    connections += other.connections
-    certificatesRefused += other.certificatesRefused
-    bytes += other.bytes
-    feedbackServed += other.feedbackServed
-  }
 }
 
 extension GroundTruth {

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import PushTransport
 internal import Synchronization
 
 /// The file that holds the record, one JSON object a line.
@@ -21,7 +22,7 @@ package final class RecordFile: Sendable {
   package init(path: String) throws(RecordFileError) {
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
     guard descriptor >= 0 else {
-      throw RecordFileError(description: "The record \(path) cannot be written: \(Self.reason(errno)).")
+      throw RecordFileError(description: "The record \(path) cannot be written: \(SystemCall.reason(errno)).")
     }
     state = Mutex(State(descriptor: descriptor))
     self.path = path
@@ -33,18 +34,8 @@ package final class RecordFile: Sendable {
   func append(_ lines: borrowing [UInt8]) {
     state.withLock { state in
       guard state.descriptor >= 0, state.problem == nil else { return }
-      state.problem = unsafe lines.withUnsafeBytes { bytes in
-        var rest = unsafe bytes[...]
-        while unsafe !rest.isEmpty {
-          let written = unsafe write(state.descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
-          if written < 0 {
-            if errno == EINTR { continue }
-            return "The record \(path) is not complete: \(Self.reason(errno))."
-          }
-          unsafe rest = rest.dropFirst(written)
-        }
-        return nil
-      }
+      let code = SystemCall.write(lines, to: state.descriptor)
+      if code != 0 { state.problem = "The record \(path) is not complete: \(SystemCall.reason(code))." }
     }
   }
 
@@ -52,16 +43,11 @@ package final class RecordFile: Sendable {
   func finish() -> String? {
     state.withLock { state in
       if state.descriptor >= 0, close(state.descriptor) != 0, state.problem == nil {
-        state.problem = "The record \(path) is not complete: \(Self.reason(errno))."
+        state.problem = "The record \(path) is not complete: \(SystemCall.reason(errno))."
       }
       state.descriptor = -1
       return state.problem
     }
-  }
-
-  private static func reason(_ code: Int32) -> String {
-    guard let text = unsafe strerror(code) else { return "error \(code)" }
-    return unsafe String(cString: text)
   }
 }
 

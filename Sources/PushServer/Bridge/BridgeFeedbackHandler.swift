@@ -163,7 +163,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
     isReadingStore = true
     context.eventLoop.makeFutureWithTask {
       try await store.undeliveredFeedback(
-        app: id, after: cursor, through: end, limit: FeedbackSession.blockTupleCount)
+        app: id, after: cursor, through: end, limit: FeedbackTuple.blockTupleCount)
     }.whenComplete { result in
       bound.value.isReadingStore = false
       switch result {

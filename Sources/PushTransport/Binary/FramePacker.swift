@@ -69,23 +69,15 @@ package struct CampaignFrames: Sendable {
 package struct FramePacker: ~Copyable {
   /// What a call to ``pack(from:to:ring:frames:now:)`` took from the ring.
   package struct Run: Hashable {
-    package enum Kind: Hashable {
-      case packed
-      /// The expiration date has passed: not packed and not to be sent.
-      case expired
-      /// Expired too, but an earlier connection may have delivered it.
-      case expiredInDoubt
-      /// Only padding, without a notification.
-      case padding
-    }
-
-    package var kind: Kind
+    /// Cancelled: only padding, without a notification. Expired and abandoned: the expiration date
+    /// has passed, so they are not packed and not to be sent.
+    package var fate: ResendWindow.Fate
     package var end: UInt64
     package var lastStart: UInt64
     package var count: Int
 
-    package init(kind: Kind, end: UInt64, lastStart: UInt64, count: Int) {
-      self.kind = kind
+    package init(fate: ResendWindow.Fate, end: UInt64, lastStart: UInt64, count: Int) {
+      self.fate = fate
       self.end = end
       self.lastStart = lastStart
       self.count = count
@@ -143,7 +135,7 @@ package struct FramePacker: ~Copyable {
     from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32, oldEnd: UInt64 = 0
   ) -> Run? {
     guard from < to else { return nil }
-    var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
+    var run = Run(fate: .cancelled, end: from, lastStart: from, count: 0)
     let frameByteCount = frames.template.frameByteCount
     while run.end < to {
       let record = ring.record(at: run.end)
@@ -155,13 +147,13 @@ package struct FramePacker: ~Copyable {
       let expiration = record.expiration ?? frames.expiration
       let isPast = if let expiration { expiration != 0 && expiration <= now } else { false }
       let isExpired = isPast || record.ordinal < oldEnd
-      let kind: Run.Kind = !isExpired ? .packed : record.mayHaveArrived ? .expiredInDoubt : .expired
-      guard run.count == 0 || run.kind == kind else { break }
+      let fate: ResendWindow.Fate = !isExpired ? .sent : record.mayHaveArrived ? .abandoned : .expired
+      guard run.count == 0 || run.fate == fate else { break }
       if !isExpired, !packOne(record, position: run.end, frames: frames, frameByteCount: frameByteCount) {
         isFull = true
         break
       }
-      run.kind = kind
+      run.fate = fate
       run.lastStart = run.end
       run.end += record.blockCount
       run.count += 1

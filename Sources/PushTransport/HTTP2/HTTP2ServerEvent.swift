@@ -39,22 +39,6 @@ package struct HTTP2Request {
     return unsafe UnsafeRawBufferPointer(
       start: text + Int(field.start) + Int(field.nameCount), count: Int(field.valueCount))
   }
-
-  /// The first value of a field; nil if there is none. The name must be in lower case.
-  package func value(of name: StaticString) -> UnsafeRawBufferPointer? {
-    for index in 0..<fieldCount where unsafe HTTP2Text.equal(self.name(index), name) { return unsafe value(index) }
-    return nil
-  }
-
-  /// The same as text. Bytes that are not UTF-8 become U+FFFD.
-  package func text(of name: StaticString) -> String? {
-    unsafe value(of: name).map { unsafe String(decoding: $0, as: UTF8.self) }
-  }
-
-  /// How often a field occurs.
-  package func count(of name: StaticString) -> Int {
-    (0..<fieldCount).count { unsafe HTTP2Text.equal(self.name($0), name) }
-  }
 }
 
 /// The place of a field in the text of its request.

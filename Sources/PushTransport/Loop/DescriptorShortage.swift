@@ -53,6 +53,6 @@ package struct DescriptorShortage: Sendable {
       return nil
     }
     return [EMFILE, ENFILE].contains(errno)
-      ? "no file descriptor is free (\(SecretFile.describe(errno))); raise the limit of open files" : nil
+      ? "no file descriptor is free (\(SystemCall.reason(errno))); raise the limit of open files" : nil
   }
 }

@@ -111,7 +111,7 @@ private enum ConnectFailure {
     switch error {
     case let error as IOError:
       error.errnoCode == ECONNREFUSED
-        ? "connection refused, so no server listens there" : SecretFile.describe(error.errnoCode)
+        ? "connection refused, so no server listens there" : SystemCall.reason(error.errnoCode)
     case ChannelError.connectTimeout: "no answer within \(timeout)"
     default: "\(error)"
     }

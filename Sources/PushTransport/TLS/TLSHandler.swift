@@ -11,22 +11,6 @@ package enum TLSEvent: Sendable, Hashable {
   case inputClosed(clean: Bool)
 }
 
-/// Outbound user event for an orderly close. It sends close_notify and the end of the stream. Then
-/// it reads and discards what arrives until the peer closes, `byteCountLimit` bytes have come or
-/// `timeout` has passed, and closes the channel.
-///
-/// Without draining, the kernel would answer unread bytes with a reset, which destroys what the
-/// peer has not read yet.
-package struct TLSDrain: Sendable {
-  package var byteCountLimit: Int
-  package var timeout: TimeAmount
-
-  package init(byteCountLimit: Int = 256 << 20, timeout: TimeAmount = .seconds(10)) {
-    self.byteCountLimit = byteCountLimit
-    self.timeout = timeout
-  }
-}
-
 /// Outbound user event that closes the connection at once without close_notify, as a crash would.
 package enum TLSAbort: Sendable {
   /// The end of the stream, if everything received has been read.
@@ -58,8 +42,8 @@ package final class TLSHandler: ChannelDuplexHandler {
   private enum Phase {
     case handshaking
     case open
-    /// close_notify and the end of the stream have been sent. What arrives is counted against the
-    /// limit and discarded.
+    /// A server has refused its client, and has sent the end of the stream. What arrives is counted
+    /// against the limit and discarded.
     case draining(byteCountLeft: Int)
     case closed
   }
@@ -347,37 +331,13 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   package func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
-    switch event {
-    case let drain as TLSDrain: self.drain(drain, context: context)
-    case let abort as TLSAbort: self.abort(abort, context: context)
-    default: return context.triggerUserOutboundEvent(event, promise: promise)
-    }
-    promise?.succeed(())
-  }
-
-  private func abort(_ abort: TLSAbort, context: ChannelHandlerContext) {
+    guard let abort = event as? TLSAbort else { return context.triggerUserOutboundEvent(event, promise: promise) }
     // Closing a socket with a linger time of zero makes a reset.
     if abort == .reset, let socket = context.channel as? any SocketOptionProvider {
       _ = socket.setSoLinger(linger(l_onoff: 1, l_linger: 0))
     }
     closeNow(context)
-  }
-
-  private func drain(_ drain: TLSDrain, context: ChannelHandlerContext) {
-    guard case .open = phase else {
-      if case .handshaking = phase { closeNow(context) }
-      return
-    }
-    flush(context: context)
-    // The peer sends nothing more, so there is nothing to drain.
-    guard !isInputClosed else { return closeAfterWriting(context) }
-    buffers.ciphertext.clear()
-    session.closeOutput(&buffers.ciphertext)
-    writeCiphertext(context: context, promise: nil)
-    phase = .draining(byteCountLeft: drain.byteCountLimit)
-    context.close(mode: .output, promise: nil)
-    try? context.channel.syncOptions?.setOption(.autoRead, value: true)
-    schedule(after: drain.timeout, context) { handler, context in handler.closeNow(context) }
+    promise?.succeed(())
   }
 
   private func encryptAndWrite(
@@ -425,7 +385,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     waitingPromise.take()?.fail(error)
   }
 
-  /// Sets the only timer: for the handshake, then for closing or draining.
+  /// Sets the only timer: for the handshake, then for draining or closing.
   private func schedule(
     after delay: TimeAmount, _ context: ChannelHandlerContext,
     _ body: @escaping @Sendable (TLSHandler, ChannelHandlerContext) -> Void

@@ -10,6 +10,9 @@ package struct FeedbackTuple: Hashable, Sendable {
     self.token = token
   }
 
+  /// How many tuples a server sends at a time: about one TLS record in 32-byte tokens.
+  package static let blockTupleCount = 400
+
   /// The size of the tuple on the wire in bytes: 7…106.
   package var byteCount: Int { 6 + token.byteCount }
 

@@ -101,14 +101,12 @@ package struct APNSIdentifierSequence: Hashable, Sendable {
   private let offset: UInt64
 
   /// - Parameter seed: 128 bits, random for each campaign and kept as long as it can be resumed.
-  package init(seed: (high: UInt64, low: UInt64)) {
+  package init(_ seed: IdentifierSeed) {
     // Version 4 ("random") in the third group, variant 1 at the beginning of the fourth, as every
     // reader of UUIDs expects.
     high = seed.high & ~0xF000 | 0x4000
     offset = seed.low
   }
-
-  package init(_ seed: IdentifierSeed) { self.init(seed: (seed.high, seed.low)) }
 
   package subscript(ordinal: UInt64) -> APNSIdentifier {
     // Multiplying by an odd number permutes the 62-bit numbers: different ordinals stay different,

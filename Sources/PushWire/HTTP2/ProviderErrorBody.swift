@@ -100,23 +100,9 @@ extension ProviderReason {
   /// nothing.
   init?(bytes: UnsafeRawBufferPointer) {
     guard (1...32).contains(bytes.count) else { return nil }
-    for reason in Self.allCases {
-      let name = reason.rawValue.utf8
-      guard name.count == bytes.count else { continue }
-      var index = 0
-      var isEqual = true
-      for byte in name {
-        if unsafe bytes[index] != byte {
-          isEqual = false
-          break
-        }
-        index += 1
-      }
-      if isEqual {
-        self = reason
-        return
-      }
+    guard let reason = Self.allCases.first(where: { unsafe $0.rawValue.utf8.elementsEqual(bytes) }) else {
+      return nil
     }
-    return nil
+    self = reason
   }
 }

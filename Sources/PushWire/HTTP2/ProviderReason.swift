@@ -45,58 +45,13 @@ package enum ProviderReason: String, Hashable, Sendable, CaseIterable {
   case unregistered = "Unregistered"
   case unrelatedKeyIdentifier = "UnrelatedKeyIdInToken"
 
-  /// The number in journals. It never changes and is never reused. 0 stands for an unknown reason
-  /// or none.
-  package var code: UInt8 {
-    switch self {
-    case .badCertificate: 1
-    case .badCertificateEnvironment: 2
-    case .badChannelIdentifier: 3
-    case .badCollapseIdentifier: 4
-    case .badDeviceToken: 5
-    case .badEnvironmentKeyIdentifier: 6
-    case .badEnvironmentKey: 7
-    case .badExpirationDate: 8
-    case .badMessageIdentifier: 9
-    case .badPath: 10
-    case .badPriority: 11
-    case .badRequestParameters: 12
-    case .badRequestPayload: 13
-    case .badTopic: 14
-    case .cannotCreateChannel: 15
-    case .channelNotRegistered: 16
-    case .deviceTokenNotForTopic: 17
-    case .duplicateHeaders: 18
-    case .expiredProviderToken: 19
-    case .expiredToken: 20
-    case .featureNotEnabled: 21
-    case .forbidden: 22
-    case .idleTimeout: 23
-    case .internalServerError: 24
-    case .invalidProviderToken: 25
-    case .invalidPushType: 26
-    case .methodNotAllowed: 27
-    case .missingChannelIdentifier: 28
-    case .missingDeviceToken: 29
-    case .missingProviderToken: 30
-    case .missingPushType: 31
-    case .missingTopic: 32
-    case .payloadEmpty: 33
-    case .payloadTooLarge: 34
-    case .serviceUnavailable: 35
-    case .shutdown: 36
-    case .tooManyProviderTokenUpdates: 37
-    case .tooManyRequests: 38
-    case .topicDisallowed: 39
-    case .topicMismatch: 40
-    case .unregistered: 41
-    case .unrelatedKeyIdentifier: 42
-    }
-  }
+  /// The number in journals: the case's place in the declaration, from 1. It never changes: a new
+  /// case is the last one. 0 stands for an unknown reason or none.
+  package var code: UInt8 { UInt8((Self.allCases.firstIndex(of: self) ?? -1) + 1) }
 
   package init?(code: UInt8) {
-    guard let reason = Self.allCases.first(where: { $0.code == code }) else { return nil }
-    self = reason
+    guard Self.allCases.indices.contains(Int(code) - 1) else { return nil }
+    self = Self.allCases[Int(code) - 1]
   }
 }
 

@@ -32,22 +32,12 @@ package struct Backoff: Sendable {
 
 /// The random part of delays, so that connections that failed together do not retry together.
 package struct Jitter: Sendable {
-  private var state: UInt64
+  private var random: SplitMix64
 
   package init(seed: UInt64) {
-    state = seed
+    random = SplitMix64(seed: seed)
   }
 
   /// Returns between half and all of `duration`.
-  package mutating func apply(to duration: Duration) -> Duration { duration / 2 + duration / 2 * nextFraction() }
-
-  /// SplitMix64, scaled to 0..<1.
-  private mutating func nextFraction() -> Double {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    z ^= z >> 31
-    return Double(z >> 11) / Double(1 << 53)
-  }
+  package mutating func apply(to duration: Duration) -> Duration { duration / 2 + duration / 2 * random.fraction() }
 }

@@ -1,187 +1,182 @@
-/// A payload: an `aps` dictionary, or none (MDM), and custom keys. `encoded` is what is sent.
-///
-/// `Payload.check` is separate and works on the bytes, whatever program made them.
-package struct Payload: Hashable, Sendable {
-  /// Nil for payloads without `aps`, such as those of MDM.
-  package var aps: Aps?
-  /// Custom keys, written in this order. A key named "aps" is left out, because there would be two.
-  package var custom: [JSONMember]
-
-  package init(aps: Aps?, custom: [JSONMember] = []) {
-    self.aps = aps
-    self.custom = custom
-  }
-
-  /// A payload that makes a managed device contact its server: `{"mdm": PushMagic}`.
-  package static func mdm(pushMagic: String) -> Payload {
-    Payload(aps: nil, custom: [JSONMember("mdm", .string(pushMagic))])
-  }
-
-  package var value: JSONValue {
-    .object((aps.map { [JSONMember("aps", $0.value)] } ?? []) + custom.filter { $0.key != "aps" })
-  }
-
-  /// Compact JSON in UTF-8 without a terminator. Its count is the payload's size.
-  package var encoded: [UInt8] { value.encoded }
-}
-
-/// The `aps` dictionary with every documented key. A key whose value is nil or false is left out.
-package struct Aps: Hashable, Sendable {
-  package enum AlertForm: Hashable, Sendable {
-    case text(String)
-    case dictionary(Alert)
-  }
-
-  package enum SoundForm: Hashable, Sendable {
-    /// A file in the app, or "default".
-    case name(String)
-    case dictionary(Sound)
-  }
-
-  package enum InterruptionLevel: String, Hashable, Sendable, CaseIterable {
-    case passive
-    case active
-    case timeSensitive = "time-sensitive"
-    case critical
-  }
-
-  /// The event of a Live Activity.
-  package enum Event: String, Hashable, Sendable, CaseIterable {
-    case start
-    case update
-    case end
-  }
-
-  package var alert: AlertForm?
-  /// 0 removes the badge.
-  package var badge: Int?
-  package var sound: SoundForm?
-  package var contentAvailable = false
-  package var mutableContent = false
-  package var category: String?
-  package var threadID: String?
-  package var targetContentID: String?
-  package var interruptionLevel: InterruptionLevel?
-  /// 0…1; for Live Activities any number.
-  package var relevanceScore: Double?
-  package var filterCriteria: String?
-  /// In UNIX seconds, as all dates.
-  package var staleDate: Int?
-  package var contentState: JSONValue?
-  package var timestamp: Int?
-  package var event: Event?
-  package var dismissalDate: Int?
-  package var attributesType: String?
-  package var attributes: JSONValue?
-  package var contentChanged = false
-  /// For website push: the values for the URL's template.
-  package var urlArguments: [String]?
-  /// Keys that this type does not know, written last.
-  package var others: [JSONMember] = []
-
-  package init() {}
-
-  package var value: JSONValue {
-    var members: [JSONMember] = []
-    switch alert {
-    case .text(let text): members.append("alert", .string(text))
-    case .dictionary(let alert): members.append("alert", alert.value)
-    case nil: break
+extension ProviderHeaders {
+  /// All errors and warnings for a notification with these headers.
+  ///
+  /// ``check(payload:credential:)`` checks headers and push types, the payload's size, and what the
+  /// payload must contain as a whole. `Payload.check` then checks its keys and values.
+  package func findings(payload: [UInt8], credential: ProviderCredentialKind) -> [PayloadFinding] {
+    let broken = check(payload: payload, credential: credential).map {
+      PayloadFinding(severity: .error, path: JSONPath(), sentence: $0.description)
     }
-    members.append("badge", badge.map(JSONValue.integer))
-    switch sound {
-    case .name(let name): members.append("sound", .string(name))
-    case .dictionary(let sound): members.append("sound", sound.value)
-    case nil: break
+    guard !payload.isEmpty else { return broken }
+    var checker = PayloadChecker()
+    unsafe payload.withUnsafeBytes { bytes in
+      guard let (root, members) = unsafe checker.readObject(bytes) else { return }
+      for member in members { checker.checkTopLevel(member, at: root.appending(key: member.key)) }
+      checker.checkPushType(members, pushType, priority: effectivePriority)
     }
-    members.append("content-available", contentAvailable ? .integer(1) : nil)
-    members.append("mutable-content", mutableContent ? .integer(1) : nil)
-    members.append("category", category.map(JSONValue.string))
-    members.append("thread-id", threadID.map(JSONValue.string))
-    members.append("target-content-id", targetContentID.map(JSONValue.string))
-    members.append("interruption-level", interruptionLevel.map { .string($0.rawValue) })
-    members.append("relevance-score", relevanceScore.map(JSONValue.double))
-    members.append("filter-criteria", filterCriteria.map(JSONValue.string))
-    members.append("stale-date", staleDate.map(JSONValue.integer))
-    members.append("content-state", contentState)
-    members.append("timestamp", timestamp.map(JSONValue.integer))
-    members.append("event", event.map { .string($0.rawValue) })
-    members.append("dismissal-date", dismissalDate.map(JSONValue.integer))
-    members.append("attributes-type", attributesType.map(JSONValue.string))
-    members.append("attributes", attributes)
-    members.append("content-changed", contentChanged ? .bool(true) : nil)
-    members.append("url-args", urlArguments.map { .array($0.map(JSONValue.string)) })
-    return .object(members + others)
+    return broken + checker.findings
   }
 }
 
-/// The dictionary form of `alert`.
-package struct Alert: Hashable, Sendable {
-  package var title: String?
-  package var subtitle: String?
-  package var body: String?
-  package var titleLocKey: String?
-  package var titleLocArgs: [String]?
-  package var subtitleLocKey: String?
-  package var subtitleLocArgs: [String]?
-  package var locKey: String?
-  package var locArgs: [String]?
-  package var actionLocKey: String?
-  /// For website push: the label of the action button.
-  package var action: String?
-  package var launchImage: String?
-  package var summaryArg: String?
-  package var summaryArgCount: Int?
+/// The rules of payloads, checked on their bytes, whatever program made them.
+package enum Payload {
+  /// All errors and warnings for the bytes of a payload; empty if there are none.
+  ///
+  /// - Parameters:
+  ///   - payloadLimit: Replaces the transport's own limit, in bytes, for gateways with another
+  ///     setting.
+  ///   - priority: 10 (at once) or 5 (when it saves power), if the notification has one.
+  package static func check(
+    _ bytes: [UInt8],
+    for transport: PayloadTransport,
+    payloadLimit: Int? = nil,
+    priority: UInt8? = nil
+  ) -> [PayloadFinding] {
+    unsafe bytes.withUnsafeBytes { unsafe check($0, for: transport, payloadLimit: payloadLimit, priority: priority) }
+  }
 
-  package init() {}
-
-  package var value: JSONValue {
-    let strings: ([String]?) -> JSONValue? = { $0.map { .array($0.map(JSONValue.string)) } }
-    var members: [JSONMember] = []
-    members.append("title", title.map(JSONValue.string))
-    members.append("subtitle", subtitle.map(JSONValue.string))
-    members.append("body", body.map(JSONValue.string))
-    members.append("title-loc-key", titleLocKey.map(JSONValue.string))
-    members.append("title-loc-args", strings(titleLocArgs))
-    members.append("subtitle-loc-key", subtitleLocKey.map(JSONValue.string))
-    members.append("subtitle-loc-args", strings(subtitleLocArgs))
-    members.append("loc-key", locKey.map(JSONValue.string))
-    members.append("loc-args", strings(locArgs))
-    members.append("action-loc-key", actionLocKey.map(JSONValue.string))
-    members.append("action", action.map(JSONValue.string))
-    members.append("launch-image", launchImage.map(JSONValue.string))
-    members.append("summary-arg", summaryArg.map(JSONValue.string))
-    members.append("summary-arg-count", summaryArgCount.map(JSONValue.integer))
-    return .object(members)
+  /// Checks bytes in memory in the same way.
+  package static func check(
+    _ bytes: UnsafeRawBufferPointer,
+    for transport: PayloadTransport,
+    payloadLimit: Int? = nil,
+    priority: UInt8? = nil
+  ) -> [PayloadFinding] {
+    var checker = PayloadChecker()
+    checker.checkSize(bytes.count, transport, limit: payloadLimit ?? transport.payloadLimit)
+    guard let (root, members) = unsafe checker.readObject(bytes) else { return checker.findings }
+    for member in members { checker.checkTopLevel(member, at: root.appending(key: member.key)) }
+    checker.checkPresence(members)
+    checker.checkPriority(members, transport, priority: priority)
+    return checker.findings
   }
 }
 
-/// The dictionary form of `sound`, for critical alerts.
-package struct Sound: Hashable, Sendable {
-  /// A file in the app, or "default".
-  package var name: String
-  package var isCritical: Bool
-  /// 0 (silent) to 1 (full).
-  package var volume: Double?
+/// Collects findings. The rules of `aps` are in `PayloadRule`.
+struct PayloadChecker {
+  private(set) var findings: [PayloadFinding] = []
 
-  package init(name: String, isCritical: Bool = false, volume: Double? = nil) {
-    self.name = name
-    self.isCritical = isCritical
-    self.volume = volume
+  mutating func error(_ path: JSONPath, _ sentence: String) {
+    findings.append(PayloadFinding(severity: .error, path: path, sentence: sentence))
   }
 
-  package var value: JSONValue {
-    var members: [JSONMember] = []
-    members.append("critical", isCritical ? .integer(1) : nil)
-    members.append("name", .string(name))
-    members.append("volume", volume.map(JSONValue.double))
-    return .object(members)
+  mutating func warning(_ path: JSONPath, _ sentence: String) {
+    findings.append(PayloadFinding(severity: .warning, path: path, sentence: sentence))
   }
-}
 
-extension [JSONMember] {
-  /// Appends nothing if the value is nil.
-  fileprivate mutating func append(_ key: String, _ value: JSONValue?) {
-    if let value { append(JSONMember(key, value)) }
+  mutating func checkSize(_ byteCount: Int, _ transport: PayloadTransport, limit: Int) {
+    if byteCount > limit {
+      error(
+        JSONPath(),
+        "The payload has \(byteCount) bytes, \(byteCount - limit) more than \(transport.name) allows (\(limit)).")
+    }
+  }
+
+  /// Returns the members of the payload, or nil if it is not a JSON object. A byte order mark and a
+  /// terminating NUL are reported and then skipped, so that one run shows all errors.
+  mutating func readObject(_ bytes: UnsafeRawBufferPointer) -> (JSONPath, [JSONMember])? {
+    let root = JSONPath()
+    var range = 0..<bytes.count
+    if unsafe bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+      error(
+        root, "The payload begins with a byte order mark (EF BB BF), which JSON does not allow: save it without one.")
+      range.removeFirst(3)
+    }
+    if let last = range.last, unsafe bytes[last] == 0 {
+      error(root, "The payload ends with a NUL byte: strings must be sent without their terminator.")
+      while let last = range.last, unsafe bytes[last] == 0 { range.removeLast() }
+    }
+    guard !range.isEmpty else {
+      error(root, "The payload is empty.")
+      return nil
+    }
+    var parser = unsafe JSONParser(UnsafeRawBufferPointer(rebasing: bytes[range]))
+    do throws(JSONError) {
+      let value = try unsafe parser.parse()
+      unsafe report(parser.remarks)
+      guard case .object(let members) = value else {
+        error(root, "The payload must be a JSON object, not \(value.kindName).")
+        return nil
+      }
+      return (root, members)
+    } catch {
+      let moved = JSONError(offset: error.offset + range.lowerBound, problem: error.problem)
+      self.error(root, "The payload is not JSON: \(unsafe moved.description(in: bytes)).")
+      return nil
+    }
+  }
+
+  private mutating func report(_ remarks: [(path: JSONPath, remark: JSONParser.Remark)]) {
+    for (path, remark) in remarks {
+      switch remark {
+      case .duplicateKey: warning(path, "The key occurs more than once; the receiver decides which value it uses.")
+      case .loneSurrogate: warning(path, "An escape is one half of a surrogate pair; the other half is missing.")
+      }
+    }
+  }
+
+  mutating func checkTopLevel(_ member: JSONMember, at path: JSONPath) {
+    switch member.key {
+    case "aps":
+      guard case .object(let members) = member.value else {
+        error(path, "It must be an object, not \(member.value.kindName).")
+        return
+      }
+      if members.isEmpty { warning(path, "It is empty, so the notification has no effect.") }
+      check(members, by: PayloadRule.aps, at: path)
+    case "mdm":
+      if case .string = member.value { return }
+      error(path, "It must be a string (the PushMagic), not \(member.value.kindName).")
+    case "alert", "badge", "sound", "content-available", "mutable-content":
+      warning(path, "Here it is a custom key; the system reads it only inside aps.")
+    default: break
+    }
+  }
+
+  mutating func checkPresence(_ members: [JSONMember]) {
+    if !members.contains(where: { $0.key == "aps" || $0.key == "mdm" }) {
+      error(JSONPath(), "The payload has neither aps nor mdm.")
+    }
+  }
+
+  /// BinaryProtocol.md, item 5: "10 is an error for a payload that holds only content-available".
+  /// The same is true of HTTP/2.
+  mutating func checkPriority(_ members: [JSONMember], _ transport: PayloadTransport, priority: UInt8?) {
+    guard Self.onlyWakes(members) else { return }
+    let path = Self.wakingPath
+    switch transport {
+    case .binary(.simple), .binary(.enhanced):
+      warning(
+        path,
+        "The payload only wakes the app, so its priority should be 5, "
+          + "but commands 0 and 1 always mean priority 10: use command 2.")
+    default:
+      if priority == 10 {
+        error(path, "The payload only wakes the app, for which priority 10 is an error: use priority 5.")
+      }
+    }
+  }
+
+  /// HTTP/2 has a push type for payloads that only wake the app.
+  mutating func checkPushType(_ members: [JSONMember], _ pushType: PushType, priority: UInt8?) {
+    guard pushType == .alert, Self.onlyWakes(members) else { return }
+    if priority == 10 {
+      error(
+        Self.wakingPath,
+        "The payload only wakes the app, for which priority 10 is an error: use the push type background.")
+    } else {
+      warning(
+        Self.wakingPath,
+        "The payload only wakes the app, so its push type should be background: "
+          + "as an alert it may be delayed or dropped.")
+    }
+  }
+
+  private static let wakingPath = JSONPath().appending(key: "aps").appending(key: "content-available")
+
+  private static func onlyWakes(_ members: [JSONMember]) -> Bool {
+    guard case .object(let aps)? = members.last(where: { $0.key == "aps" })?.value else { return false }
+    return aps.contains { $0.key == "content-available" }
+      && !aps.contains { ["alert", "badge", "sound", "event"].contains($0.key) }
   }
 }

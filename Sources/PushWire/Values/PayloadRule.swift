@@ -24,10 +24,10 @@ enum PayloadRule {
     "alert": .alert, "badge": .integer, "sound": .sound, "thread-id": .string, "category": .string,
     "content-available": .flag,
     "mutable-content": .flag, "target-content-id": .string,
-    "interruption-level": .oneOf(Aps.InterruptionLevel.allCases.map(\.rawValue)),
+    "interruption-level": .oneOf(["passive", "active", "time-sensitive", "critical"]),
     "relevance-score": .number, "filter-criteria": .string, "stale-date": .integer, "content-state": .object,
     "timestamp": .integer,
-    "event": .oneOf(Aps.Event.allCases.map(\.rawValue)), "dismissal-date": .integer, "attributes-type": .string,
+    "event": .oneOf(["start", "update", "end"]), "dismissal-date": .integer, "attributes-type": .string,
     "attributes": .object,
     "input-push-token": .flag, "input-push-channel": .string, "content-changed": .boolean, "url-args": .strings,
   ]

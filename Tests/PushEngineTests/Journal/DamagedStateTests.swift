@@ -44,7 +44,7 @@ internal import Testing
   }
 
   private func event(_ event: JournalEvent) throws -> (kind: UInt8, bytes: [UInt8]) {
-    (event.kind, try #require(Record.bytes(event)))
+    (event.kind.rawValue, try #require(Record.bytes(event)))
   }
 
   @Test(
@@ -52,18 +52,19 @@ internal import Testing
   func lostCampaign() throws {
     let record = try #require(Record.bytes(campaign(3, groupCount: 2)))
     let begun = try read([
-      (JournalEvent.Kind.campaign, record), try event(.laneBegan(lane: 5, app: "app")),
-      (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)),
+      (JournalEvent.Kind.campaign.rawValue, record), try event(.laneBegan(lane: 5, app: "app")),
+      (JournalEvent.Kind.enqueue.rawValue, try enqueue(5, 3, from: 0, count: 4)),
     ])
     #expect(begun.report.campaigns.map(\.campaign.number) == [3])
     #expect(begun.report.campaigns.first?.unsettled == 4)
-    #expect(try read([(JournalEvent.Kind.campaign, record)], isDamaged: false).report.campaigns.isEmpty)
+    #expect(try read([(JournalEvent.Kind.campaign.rawValue, record)], isDamaged: false).report.campaigns.isEmpty)
   }
 
   @Test("notifications of a campaign whose record is lost are counted")
   func stray() throws {
     let found = try read([
-      try event(.laneBegan(lane: 5, app: "app")), (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)),
+      try event(.laneBegan(lane: 5, app: "app")),
+      (JournalEvent.Kind.enqueue.rawValue, try enqueue(5, 3, from: 0, count: 4)),
     ])
     #expect(found.report.campaigns.isEmpty)
     #expect(found.report.strayCount == 4)
@@ -71,17 +72,19 @@ internal import Testing
 
   @Test("a campaign number that only enqueue records name is not used again")
   func numbers() throws {
-    var (contents, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(9, 7, from: 0, count: 4))])
+    var (contents, _) = try read([(JournalEvent.Kind.enqueue.rawValue, try enqueue(9, 7, from: 0, count: 4))])
     #expect(contents.takeNumber() == 10)
-    (contents, _) = try read([(JournalEvent.Kind.enqueue, try enqueue(7, 9, from: 0, count: 4))])
+    (contents, _) = try read([(JournalEvent.Kind.enqueue.rawValue, try enqueue(7, 9, from: 0, count: 4))])
     #expect(contents.takeNumber() == 10)
   }
 
   @Test("with missing records nothing counts as unsent for certain, also after the next checkpoint")
   func distrust() throws {
     let records = [
-      (JournalEvent.Kind.campaign, try #require(Record.bytes(campaign(3)))), try event(.laneBegan(lane: 5, app: "app")),
-      (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 9)), try event(.intent(lane: 5, through: 6)),
+      (JournalEvent.Kind.campaign.rawValue, try #require(Record.bytes(campaign(3)))),
+      try event(.laneBegan(lane: 5, app: "app")),
+      (JournalEvent.Kind.enqueue.rawValue, try enqueue(5, 3, from: 0, count: 9)),
+      try event(.intent(lane: 5, through: 6)),
       try event(.returned(JournalledRun(lane: 5, range: 0..<2, campaign: 3, count: 2), isInDoubt: false)),
       try event(.returned(JournalledRun(lane: 5, range: 2..<4, campaign: 3, count: 2), isInDoubt: true)),
     ]
@@ -97,25 +100,29 @@ internal import Testing
     #expect(damaged.report.campaigns.first?.unsent == 0)
     #expect(damaged.report.campaigns.first?.unknown == 9)
     let lane = try #require(damaged.contents.lanes[5])
-    let again = try read(records + [(JournalEvent.Kind.lane, try #require(Record.bytes(lane)))], isDamaged: false)
+    let again = try read(
+      records + [(JournalEvent.Kind.lane.rawValue, try #require(Record.bytes(lane)))], isDamaged: false)
     #expect(fates(again.contents) == expected)
   }
 
   @Test("missing outcomes count as unknown; outcomes of unknown notifications as submitted and possible duplicates")
   func balance() throws {
-    let record = (JournalEvent.Kind.campaign, try #require(Record.bytes(campaign(3))))
+    let record = (JournalEvent.Kind.campaign.rawValue, try #require(Record.bytes(campaign(3))))
     func settled(_ range: Range<UInt64>) throws -> (kind: UInt8, bytes: [UInt8]) {
       try event(.settled(JournalledRun(lane: 5, range: range, campaign: 3, count: range.count), .accepted(.confirmed)))
     }
     // The first four and their outcomes are lost.
-    let lost = try read([record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 4, count: 4)), try settled(4..<6)])
+    let lost = try read([
+      record, (JournalEvent.Kind.enqueue.rawValue, try enqueue(5, 3, from: 4, count: 4)), try settled(4..<6),
+    ])
     let state = try #require(lost.report.campaigns.first)
     #expect(
       (state.lost, state.unsettled, state.campaign.account.unknown, state.campaign.account.inFlight) == (4, 2, 4, 2))
     #expect(lost.contents.campaigns[3] == state.campaign)
     // The enqueue record is lost but not the outcome, so the notifications will be read again.
     let unread = try read([
-      record, (JournalEvent.Kind.enqueue, try enqueue(5, 3, from: 0, count: 4)), try settled(0..<4), try settled(4..<7),
+      record, (JournalEvent.Kind.enqueue.rawValue, try enqueue(5, 3, from: 0, count: 4)), try settled(0..<4),
+      try settled(4..<7),
     ])
     let other = try #require(unread.report.campaigns.first)
     #expect(

@@ -22,13 +22,13 @@ internal import Testing
   /// A valid record of each kind.
   private static func sound(_ random: inout SeededGenerator) -> (kind: UInt8, bytes: [UInt8])? {
     switch Int.random(in: 0..<6, using: &random) {
-    case 0: return Record.payload(random.number(8), random.bytes(20)).map { (JournalEvent.Kind.payload, $0) }
+    case 0: return Record.payload(random.number(8), random.bytes(20)).map { (JournalEvent.Kind.payload.rawValue, $0) }
     case 1:
       var campaign = random.campaign()
       (campaign.number, campaign.group, campaign.groupCount) = (
         random.number(8), random.number(3), Int.random(in: 1...3, using: &random)
       )
-      return Record.bytes(campaign).map { (JournalEvent.Kind.campaign, $0) }
+      return Record.bytes(campaign).map { (JournalEvent.Kind.campaign.rawValue, $0) }
     case 2:
       var lane = JournalledLane(number: random.number(8), app: "app")
       lane.intended(through: random.number(200))
@@ -39,7 +39,7 @@ internal import Testing
         if random.chance(50) { lane.answered(smallRun(&random)) }
         lane.took(campaign: random.number(8), through: random.number(200))
       }
-      return Record.bytes(lane).map { (JournalEvent.Kind.lane, $0) }
+      return Record.bytes(lane).map { (JournalEvent.Kind.lane.rawValue, $0) }
     case 3, 4:
       let notifications = random.notifications()
       let start = random.number(200)
@@ -47,7 +47,7 @@ internal import Testing
         lane: random.number(8), range: start..<(start + notifications.map(\.blockCount).reduce(0, +)),
         campaign: random.number(8), count: notifications.count)
       return Record.bytes(random.header(run), TestSource(notifications: notifications)).map {
-        (JournalEvent.Kind.enqueue, $0)
+        (JournalEvent.Kind.enqueue.rawValue, $0)
       }
     default:
       var event = random.event()
@@ -64,7 +64,7 @@ internal import Testing
       case .ended: event = .ended(campaign: random.number(8))
       default: break
       }
-      return Record.bytes(event).map { (event.kind, $0) }
+      return Record.bytes(event).map { (event.kind.rawValue, $0) }
     }
   }
 
@@ -187,7 +187,7 @@ internal import Testing
     for _ in 0..<count { bytes += [2, 0] + [0, 0, 0, 0, 0, 0, 1, 0] }
     bytes += sound.suffix(24)
     var contents = JournalState()
-    do { try contents.read(1, kind: JournalEvent.Kind.campaign, bytes) } catch {}
+    do { try contents.read(1, kind: JournalEvent.Kind.campaign.rawValue, bytes) } catch {}
     _ = Self.use(contents)
   }
 
@@ -280,7 +280,8 @@ internal import Testing
         // A position that a journal's record can contain.
         let position = AudiencePosition(mark: AudienceMark(offset: offset, line: line), readLine: line, submitted: 0)
         let bytes = try #require(Record.bytes(.position(campaign: 1, position)))
-        guard (try? Record.read(bytes) { try JournalEvent(kind: JournalEvent.Kind.position, reading: &$0) }) != nil
+        guard
+          (try? Record.read(bytes) { try JournalEvent(kind: JournalEvent.Kind.position.rawValue, reading: &$0) }) != nil
         else { continue }
         let chunk = AudienceChunk(entryLimit: 1)
         if let file = try? AudienceFile(path: path, from: position.mark) {

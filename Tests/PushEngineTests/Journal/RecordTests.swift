@@ -14,9 +14,18 @@ internal import Testing
       var random = SeededGenerator(seed: seed)
       let event = random.event()
       let bytes = try #require(Record.bytes(event), "seed \(seed): \(event)")
-      let read = try Record.read(bytes) { try JournalEvent(kind: event.kind, reading: &$0) }
+      let read = try Record.read(bytes) { try JournalEvent(kind: event.kind.rawValue, reading: &$0) }
       #expect(read == event, "seed \(seed)")
     }
+  }
+
+  @Test("the numbers of the kinds never change")
+  func kinds() {
+    let kinds: [JournalEvent.Kind] = [
+      .payload, .campaign, .lane, .enqueue, .laneBegan, .intent, .settled, .returned, .doubted, .resolved, .resent,
+      .position, .numbersTaken, .ended, .answered, .withdrawn, .rewound, .positionSuppressed,
+    ]
+    #expect(kinds.map(\.rawValue) == Array(1...18))
   }
 
   @Test("every campaign is read as it was written, including the account")

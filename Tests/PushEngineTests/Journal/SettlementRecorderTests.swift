@@ -27,7 +27,7 @@ internal import Testing
     small.journal.record(.intent(lane: lane, through: 3))
     var recorder = SettlementRecorder(
       configuration: AppRules(id: "app"), ring: ring, loop: loop, shared: shared, journalNumber: lane,
-      records: comesInOrder ? .fromTheFront : .anywhere)
+      isInOrder: comesInOrder)
     // The first was resent before; the others were sent once and have no attempts left.
     recorder.markMayHaveArrived(0..<1)
     ledger.cancel()

@@ -8,7 +8,7 @@ struct DuplicateFilterTests {
   @Test("no identifier is mistaken for another, and the last million are all found")
   func bounds() {
     var filter = DuplicateFilter()
-    let sequence = APNSIdentifierSequence(seed: (7, 9))
+    let sequence = APNSIdentifierSequence(IdentifierSeed(high: 7, low: 9))
     func hashes(_ range: Range<UInt64>) -> [UInt64] {
       range.map { DuplicateFilter.hash(sequence[$0].high, sequence[$0].low) }
     }

@@ -29,7 +29,7 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
   private var submitted: UInt64 = 0
   private var finished: UInt64 = 0
   private var result = Result()
-  private let identifiers = APNSIdentifierSequence(seed: (1, 2))
+  private let identifiers = APNSIdentifierSequence(IdentifierSeed(high: 1, low: 2))
   private let outcome = Mutex<(result: Result?, waiting: CheckedContinuation<Result, Never>?)>((nil, nil))
 
   init(

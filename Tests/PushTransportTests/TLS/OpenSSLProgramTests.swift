@@ -162,7 +162,8 @@ struct OpenSSLProgramTests {
             case .tls(.handshakeCompleted(let peer)): identity.withLock { $0 = peer }
             case .received(let bytes):
               channel.writeAndFlush(ByteBuffer(string: "got \(bytes.count) bytes\n"), promise: nil)
-              channel.triggerUserOutboundEvent(TLSDrain(), promise: nil)
+              channel.close(mode: .output, promise: nil)
+            case .tls(.inputClosed): channel.close(promise: nil)
             default: break
             }
           })

@@ -25,7 +25,7 @@ struct ProviderKeyTests {
   func example() throws {
     let x = try #require(Base64URL.decode(Array("f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU".utf8)))
     let y = try #require(Base64URL.decode(Array("x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0".utf8)))
-    let key = try #require(ProviderPublicKey(x: x, y: y))
+    let key = try Self.publicKey(x: x, y: y)
     let input = Array(
       ("eyJhbGciOiJFUzI1NiJ9."
         + "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ").utf8)
@@ -47,9 +47,20 @@ struct ProviderKeyTests {
     #expect(!key.verifies(der, over: input))
     #expect(key.verifies(der, over: input, acceptsDER: true))
     #expect(!key.verifies([0x30, 0x00], over: input, acceptsDER: true))
-    #expect(
-      ProviderPublicKey(x: [UInt8](repeating: 1, count: 32), y: [UInt8](repeating: 1, count: 32)) == nil,
-      "a point that is not on the curve")
+    let point = [UInt8](repeating: 1, count: 32)
+    #expect(throws: CredentialError.self, "a point that is not on the curve") { try Self.publicKey(x: point, y: point) }
+  }
+
+  /// A public point from its coordinates of 32 bytes each, as in a JWK.
+  private static func publicKey(x: [UInt8], y: [UInt8]) throws -> ProviderPublicKey {
+    // The SubjectPublicKeyInfo of a P-256 key, up to the uncompressed point.
+    let prefix = try #require(Data(base64Encoded: "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE"))
+    let scratch = try Scratch()
+    let file = scratch.file("public.pem")
+    let text = (prefix + Data(x + y)).base64EncodedString(options: .lineLength64Characters)
+    try Data("-----BEGIN PUBLIC KEY-----\n\(text)\n-----END PUBLIC KEY-----\n".utf8)
+      .write(to: URL(fileURLWithPath: file))
+    return try ProviderPublicKey.load(file: file)
   }
 
   @Test("a token verifies with the public half of its key and with no other")

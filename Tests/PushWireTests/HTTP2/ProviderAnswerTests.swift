@@ -93,7 +93,22 @@ struct ProviderAnswerTests {
 
   @Test("a refusal takes four bytes in a journal and is read back from them")
   func codes() {
-    #expect(Set(ProviderReason.allCases.map(\.code)).count == ProviderReason.allCases.count)
+    let numbered = [
+      "BadCertificate", "BadCertificateEnvironment", "BadChannelId", "BadCollapseId", "BadDeviceToken",
+      "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken", "BadExpirationDate", "BadMessageId", "BadPath",
+      "BadPriority", "BadRequestParams", "BadRequestPayload", "BadTopic", "CannotCreateChannelConfig",
+      "ChannelNotRegistered", "DeviceTokenNotForTopic", "DuplicateHeaders", "ExpiredProviderToken", "ExpiredToken",
+      "FeatureNotEnabled", "Forbidden", "IdleTimeout", "InternalServerError", "InvalidProviderToken",
+      "InvalidPushType", "MethodNotAllowed", "MissingChannelId", "MissingDeviceToken", "MissingProviderToken",
+      "MissingPushType", "MissingTopic", "PayloadEmpty", "PayloadTooLarge", "ServiceUnavailable", "Shutdown",
+      "TooManyProviderTokenUpdates", "TooManyRequests", "TopicDisallowed", "TopicMismatch", "Unregistered",
+      "UnrelatedKeyIdInToken",
+    ]
+    for (index, name) in numbered.enumerated() {
+      #expect(ProviderReason(rawValue: name)?.code == UInt8(index + 1), "the numbers in journals never change")
+    }
+    #expect(ProviderReason(code: 0) == nil)
+    #expect(ProviderReason(code: UInt8(numbered.count + 1)) == nil)
     for reason in ProviderReason.allCases {
       #expect(reason.code != 0)
       #expect(ProviderReason(code: reason.code) == reason)
@@ -107,8 +122,6 @@ struct ProviderAnswerTests {
     let other = ProviderRefusal(status: 418, reason: nil)
     #expect(ProviderRefusal(code: other.code) == other)
     #expect(other.description == "418 without a known reason")
-    #expect(ProviderReason.badDeviceToken.code == 5, "the numbers in journals never change")
-    #expect(ProviderReason.unrelatedKeyIdentifier.code == 42, "the numbers in journals never change")
   }
 
   @Test(

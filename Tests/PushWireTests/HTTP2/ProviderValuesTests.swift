@@ -25,17 +25,19 @@ struct ProviderValuesTests {
 
   @Test("a campaign's identifiers are UUIDs of version 4, all different, and the same each time")
   func sequence() {
-    let sequence = APNSIdentifierSequence(seed: (.max, 12345))
+    let sequence = APNSIdentifierSequence(IdentifierSeed(high: .max, low: 12345))
     var seen: Set<APNSIdentifier> = []
     for ordinal in [0, 1, 2, 1 << 20, 1 << 61, (1 << 62) - 1] + Array(100..<20_000) as [UInt64] {
       let identifier = sequence[ordinal]
       #expect(seen.insert(identifier).inserted)
-      #expect(identifier == APNSIdentifierSequence(seed: (.max, 12345))[ordinal])
+      #expect(identifier == APNSIdentifierSequence(IdentifierSeed(high: .max, low: 12345))[ordinal])
       let text = Array(identifier.description)
       #expect(text[14] == "4")
       #expect("89ab".contains(text[19]))
     }
-    #expect(APNSIdentifierSequence(seed: (1, 2))[7] != APNSIdentifierSequence(seed: (3, 2))[7])
+    #expect(
+      APNSIdentifierSequence(IdentifierSeed(high: 1, low: 2))[7]
+        != APNSIdentifierSequence(IdentifierSeed(high: 3, low: 2))[7])
   }
 
   @Test(

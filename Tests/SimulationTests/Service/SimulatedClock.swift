@@ -1,3 +1,4 @@
+internal import PushEngine
 internal import PushService
 internal import PushStore
 internal import PushWire

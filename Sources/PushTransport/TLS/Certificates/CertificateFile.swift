@@ -17,32 +17,27 @@ struct CertificateFile {
     var key = CredentialInspection.Key.none
     var handle: KeyHandle?
     let passphraseLine = passphrase?.firstLine
-    let passphraseName = passphraseFile ?? "the passphrase file"
     if PEMReading.looksLikePEM(contents.bytes) {
       format = .pem
       certificates = try PEMReading.certificates(contents.bytes, file: file)
-      switch PEMReading.key(contents.bytes, passphrase: passphraseLine) {
-      case .key(let found): handle = found
-      case .none: break
-      case .encrypted: key = .notOpened
-      case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseName)
-      case .derivationTooLong(let rounds): throw .derivationTooLong(file: file, rounds: rounds)
-      case .damaged(let reason): throw .unsupported(file: file, reason: reason)
+      do throws(CredentialReadingError) {
+        handle = try PEMReading.key(contents.bytes, passphrase: passphraseLine)
+      } catch {
+        switch error {
+        case .notFound: break
+        case .passphraseMissing: key = .notOpened
+        default: throw error.about(file, passphraseFile: passphraseFile)
+        }
       }
     } else {
-      switch PKCS12Reading.read(contents.bytes, passphrase: passphraseLine) {
-      case .contents(let found):
-        format = .pkcs12
-        certificates = found.certificates
-        handle = found.key
-      case .passphraseMissing: throw .passphraseMissing(file: file)
-      case .wrongPassphrase: throw .wrongPassphrase(file: file, passphraseFile: passphraseName)
-      case .derivationTooLong(let rounds): throw .derivationTooLong(file: file, rounds: rounds)
-      case .unsupported(let reason): throw .unsupported(file: file, reason: reason)
-      case .notPKCS12:
-        guard let certificate = X509Handle(der: contents.bytes) else { throw .notRecognised(file: file) }
-        format = .der
-        certificates = [certificate]
+      do throws(CredentialReadingError) {
+        let found = try PKCS12Reading.read(contents.bytes, passphrase: passphraseLine)
+        (format, certificates, handle) = (.pkcs12, found.certificates, found.key)
+      } catch {
+        guard case .notFound = error, let certificate = X509Handle(der: contents.bytes) else {
+          throw error.about(file, passphraseFile: passphraseFile)
+        }
+        (format, certificates) = (.der, [certificate])
       }
     }
     guard !certificates.isEmpty else { throw .certificateMissing(file: file) }

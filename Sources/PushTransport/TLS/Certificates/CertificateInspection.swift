@@ -38,10 +38,7 @@ package struct CertificateInspection: Sendable, Hashable {
     let identity = PeerIdentity(certificate)
     topics = identity.topics
     voipTopics = AppleExtension.topics(fields.extensionBytes(AppleExtension.voipTopics) ?? [])
-    var environments: Set<PushEnvironment> = []
-    if fields.extensionBytes(AppleExtension.sandbox) != nil { environments.insert(.sandbox) }
-    if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }
-    self.environments = environments
+    environments = identity.environments
   }
 
   /// Whole days until the certificate expires; negative after that.

@@ -84,8 +84,8 @@ package struct Credential: Sendable {
       return main
     }
 
-    func passphraseMissing(for name: String) -> CredentialError {
-      isInMemory ? .passphraseNotGiven(for: name) : .passphraseMissing(file: name)
+    func error(_ error: CredentialReadingError, _ name: String) -> CredentialError {
+      error.about(name, passphraseFile: names.passphraseFile, isInMemory: isInMemory)
     }
   }
 
@@ -122,39 +122,35 @@ package struct Credential: Sendable {
 
   private static func loadBinary(_ input: Input) throws(CredentialError) -> Credential {
     let (main, names) = (input.main, input.names)
-    switch PKCS12Reading.read(main.bytes, passphrase: input.passphrase) {
-    case .contents(let found):
-      guard !found.certificates.isEmpty else { throw .certificateMissing(file: names.certificate) }
-      if found.key != nil { try refuseIfOpen(main, names.certificate) }
-      if names.key != nil { return try combine(found.certificates, key: try loadKey(input), files: names) }
-      guard let key = found.key else { throw .keyMissing(file: names.certificate) }
-      return try combine(found.certificates, key: key, files: names)
-    case .passphraseMissing: throw input.passphraseMissing(for: names.certificate)
-    case .wrongPassphrase:
-      throw .wrongPassphrase(file: names.certificate, passphraseFile: names.passphraseFile ?? "the passphrase file")
-    case .derivationTooLong(let rounds): throw .derivationTooLong(file: names.certificate, rounds: rounds)
-    case .unsupported(let reason): throw .unsupported(file: names.certificate, reason: reason)
-    case .notPKCS12:
-      guard let certificate = X509Handle(der: main.bytes) else { throw .notRecognised(file: names.certificate) }
+    let found: PKCS12Reading.Contents
+    do throws(CredentialReadingError) {
+      found = try PKCS12Reading.read(main.bytes, passphrase: input.passphrase)
+    } catch {
+      guard case .notFound = error, let certificate = X509Handle(der: main.bytes) else {
+        throw input.error(error, names.certificate)
+      }
       guard names.key != nil else { throw .keyMissing(file: names.certificate) }
       return try combine([certificate], key: try loadKey(input), files: names)
     }
+    guard !found.certificates.isEmpty else { throw .certificateMissing(file: names.certificate) }
+    if found.key != nil { try refuseIfOpen(main, names.certificate) }
+    if names.key != nil { return try combine(found.certificates, key: try loadKey(input), files: names) }
+    guard let key = found.key else { throw .keyMissing(file: names.certificate) }
+    return try combine(found.certificates, key: key, files: names)
   }
 
   private static func loadKey(_ input: Input) throws(CredentialError) -> KeyHandle {
     let name = input.names.key ?? input.names.certificate
     let contents = try input.keyContents()
-    switch PEMReading.key(contents.bytes, passphrase: input.passphrase) {
-    case .key(let key):
-      try refuseIfOpen(contents, name)
-      return key
-    case .none: throw PEMReading.looksLikePEM(contents.bytes) ? .keyMissing(file: name) : .notRecognised(file: name)
-    case .encrypted: throw input.passphraseMissing(for: name)
-    case .wrongPassphrase:
-      throw .wrongPassphrase(file: name, passphraseFile: input.names.passphraseFile ?? "the passphrase file")
-    case .derivationTooLong(let rounds): throw .derivationTooLong(file: name, rounds: rounds)
-    case .damaged(let reason): throw .unsupported(file: name, reason: reason)
+    let key: KeyHandle
+    do throws(CredentialReadingError) {
+      key = try PEMReading.key(contents.bytes, passphrase: input.passphrase)
+    } catch {
+      if case .notFound = error, PEMReading.looksLikePEM(contents.bytes) { throw .keyMissing(file: name) }
+      throw input.error(error, name)
     }
+    try refuseIfOpen(contents, name)
+    return key
   }
 
   /// The certificate that belongs to the key comes first, wherever it stands in the file. The

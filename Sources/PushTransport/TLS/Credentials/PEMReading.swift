@@ -22,43 +22,26 @@ enum PEMReading {
     return found
   }
 
-  enum KeyOutcome {
-    case key(KeyHandle)
-    case none
-    /// The key is encrypted and there is no passphrase.
-    case encrypted
-    case wrongPassphrase
-    /// See ``DerivationBudget``.
-    case derivationTooLong(rounds: Int64)
-    case damaged(String)
-  }
-
   /// The file's private key.
-  static func key(_ bytes: [UInt8], passphrase: [UInt8]?) -> KeyOutcome {
-    guard hasKey(bytes) else { return .none }
-    if passphrase != nil {
-      do throws(DerivationBudget.Exceeded) {
-        try checkDerivations(bytes)
-      } catch { return .derivationTooLong(rounds: error.rounds) }
-    }
-    let first = unsafe readKey(bytes, passphrase: passphrase, libraryContext: nil)
-    // With an old encryption, the first try reports a wrong passphrase or an unknown algorithm. The
-    // legacy algorithms decide.
-    guard case .key = first else {
-      guard passphrase != nil, let legacy = LegacyProvider.shared else { return first }
-      if case .key(let key) = unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext),
+  static func key(_ bytes: [UInt8], passphrase: [UInt8]?) throws(CredentialReadingError) -> KeyHandle {
+    guard hasKey(bytes) else { throw .notFound }
+    if passphrase != nil { try checkDerivations(bytes) }
+    do throws(CredentialReadingError) {
+      return try unsafe readKey(bytes, passphrase: passphrase, libraryContext: nil)
+    } catch {
+      // With an old encryption, the first try reports a wrong passphrase or an unknown algorithm.
+      // The legacy algorithms decide.
+      guard passphrase != nil, let legacy = LegacyProvider.shared,
+        let key = try? unsafe readKey(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext),
         let usable = key.inDefaultContext()
-      {
-        return .key(usable)
-      }
-      return first
+      else { throw error }
+      return usable
     }
-    return first
   }
 
   /// Checks every encrypted key in the file, because OpenSSL tries them in turn. Only PKCS#8 has a
   /// number of rounds; the older form hashes once.
-  private static func checkDerivations(_ bytes: [UInt8]) throws(DerivationBudget.Exceeded) {
+  private static func checkDerivations(_ bytes: [UInt8]) throws(CredentialReadingError) {
     var rounds: [Int64] = []
     unsafe withMemoryBIO(reading: bytes) { bio in
       while let encrypted = unsafe PEM_read_bio_PKCS8(bio, nil, nil, nil) {
@@ -77,7 +60,9 @@ enum PEMReading {
     var asked = false
   }
 
-  private static func readKey(_ bytes: [UInt8], passphrase: [UInt8]?, libraryContext: OpaquePointer?) -> KeyOutcome {
+  private static func readKey(
+    _ bytes: [UInt8], passphrase: [UInt8]?, libraryContext: OpaquePointer?
+  ) throws(CredentialReadingError) -> KeyHandle {
     OpenSSLErrors.clear()
     var prompt = Prompt(passphrase: passphrase)
     let key: OpaquePointer? = unsafe withUnsafeMutablePointer(to: &prompt) { prompt in
@@ -98,11 +83,11 @@ enum PEMReading {
     }
     if let key = unsafe key {
       OpenSSLErrors.clear()
-      return unsafe .key(KeyHandle(taking: key))
+      return unsafe KeyHandle(taking: key)
     }
     let reason = OpenSSLErrors.take()
-    guard prompt.asked else { return .damaged(reason) }
-    return passphrase == nil ? .encrypted : .wrongPassphrase
+    guard prompt.asked else { throw .unusable(reason) }
+    throw passphrase == nil ? .passphraseMissing : .wrongPassphrase
   }
 
   private static func contains(_ bytes: [UInt8], _ text: String) -> Bool {
@@ -110,6 +95,28 @@ enum PEMReading {
     guard let first = wanted.first, bytes.count >= wanted.count else { return false }
     return bytes.indices.dropLast(wanted.count - 1).contains {
       bytes[$0] == first && bytes[$0..<($0 + wanted.count)].elementsEqual(wanted)
+    }
+  }
+}
+
+/// Why bytes give no key and no certificates.
+enum CredentialReadingError: Error {
+  /// PEM without a private key, or not PKCS#12.
+  case notFound
+  /// They are encrypted and there is no passphrase.
+  case passphraseMissing
+  case wrongPassphrase
+  /// See ``DerivationBudget``.
+  case derivationTooLong(rounds: Int64)
+  case unusable(String)
+
+  func about(_ file: String, passphraseFile: String?, isInMemory: Bool = false) -> CredentialError {
+    switch self {
+    case .notFound: .notRecognised(file: file)
+    case .passphraseMissing: isInMemory ? .passphraseNotGiven(for: file) : .passphraseMissing(file: file)
+    case .wrongPassphrase: .wrongPassphrase(file: file, passphraseFile: passphraseFile ?? "the passphrase file")
+    case .derivationTooLong(let rounds): .derivationTooLong(file: file, rounds: rounds)
+    case .unusable(let reason): .unsupported(file: file, reason: reason)
     }
   }
 }

@@ -23,7 +23,7 @@ internal import COpenSSL
   ///   - budget: what the integrity check has left.
   init?(
     _ container: OpaquePointer, secret: [CChar]?, libraryContext: OpaquePointer?, budget: DerivationBudget
-  ) throws(DerivationBudget.Exceeded) {
+  ) throws(CredentialReadingError) {
     self.secret = secret
     unsafe self.libraryContext = unsafe libraryContext
     self.budget = budget
@@ -53,7 +53,7 @@ internal import COpenSSL
     OpenSSLErrors.clear()
   }
 
-  private mutating func open(_ bags: OpaquePointer, depth: Int) throws(DerivationBudget.Exceeded) -> Bool {
+  private mutating func open(_ bags: OpaquePointer, depth: Int) throws(CredentialReadingError) -> Bool {
     for index in 0..<(unsafe OPENSSL_sk_num(bags)) {
       guard let bag = unsafe OpaquePointer(OPENSSL_sk_value(bags, index)) else { return false }
       switch unsafe PKCS12_SAFEBAG_get_nid(bag) {

@@ -9,54 +9,46 @@ enum PKCS12Reading {
     let certificates: [X509Handle]
   }
 
-  enum Outcome {
-    case contents(Contents)
-    case notPKCS12
-    case passphraseMissing
-    case wrongPassphrase
-    /// See ``DerivationBudget``.
-    case derivationTooLong(rounds: Int64)
-    case unsupported(String)
-  }
-
-  static func read(_ bytes: [UInt8], passphrase: [UInt8]?) -> Outcome {
-    let first = unsafe read(bytes, passphrase: passphrase, libraryContext: nil)
-    guard case .unsupported = first else { return first }
-    guard let legacy = LegacyProvider.shared else {
-      return .unsupported("it is encrypted with an old algorithm, and this OpenSSL has no legacy module")
+  static func read(_ bytes: [UInt8], passphrase: [UInt8]?) throws(CredentialReadingError) -> Contents {
+    do throws(CredentialReadingError) {
+      return try unsafe read(bytes, passphrase: passphrase, libraryContext: nil)
+    } catch {
+      guard case .unusable = error else { throw error }
     }
-    let second = unsafe read(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext)
-    guard case .contents(let found) = second else { return second }
-    guard let key = found.key else { return second }
+    guard let legacy = LegacyProvider.shared else {
+      throw .unusable("it is encrypted with an old algorithm, and this OpenSSL has no legacy module")
+    }
+    let found = try unsafe read(bytes, passphrase: passphrase, libraryContext: legacy.libraryContext)
+    guard let key = found.key else { return found }
     // Keys and certificates are copied to the default library context.
     let certificates = found.certificates.compactMap { X509Handle(der: $0.der) }
     guard let usable = key.inDefaultContext(), certificates.count == found.certificates.count else {
-      return .unsupported(OpenSSLErrors.take())
+      throw .unusable(OpenSSLErrors.take())
     }
-    return .contents(Contents(key: usable, certificates: certificates))
+    return Contents(key: usable, certificates: certificates)
   }
 
-  private static func read(_ bytes: [UInt8], passphrase: [UInt8]?, libraryContext: OpaquePointer?) -> Outcome {
+  private static func read(
+    _ bytes: [UInt8], passphrase: [UInt8]?, libraryContext: OpaquePointer?
+  ) throws(CredentialReadingError) -> Contents {
     OpenSSLErrors.clear()
     defer { OpenSSLErrors.clear() }
     var container = unsafe PKCS12_init_ex(NID_pkcs7_data, libraryContext, nil)
-    guard unsafe container != nil else { return .unsupported(OpenSSLErrors.take()) }
+    guard unsafe container != nil else { throw .unusable(OpenSSLErrors.take()) }
     let parsed: OpaquePointer? = unsafe withMemoryBIO(reading: bytes) { unsafe d2i_PKCS12_bio($0, &container) } ?? nil
     // After a failure, the reader has freed the container and set it to nil.
     guard unsafe parsed != nil, let container = unsafe container else {
       unsafe PKCS12_free(container)
-      return .notPKCS12
+      throw .notFound
     }
     defer { unsafe PKCS12_free(container) }
 
-    do throws(DerivationBudget.Exceeded) {
-      return unsafe try open(container, passphrase: passphrase, libraryContext: libraryContext)
-    } catch { return .derivationTooLong(rounds: error.rounds) }
+    return try unsafe open(container, passphrase: passphrase, libraryContext: libraryContext)
   }
 
   private static func open(
     _ container: OpaquePointer, passphrase: [UInt8]?, libraryContext: OpaquePointer?
-  ) throws(DerivationBudget.Exceeded) -> Outcome {
+  ) throws(CredentialReadingError) -> Contents {
     var budget = DerivationBudget()
     var secret = (passphrase ?? []).map { CChar(bitPattern: $0) }
     secret.append(0)
@@ -70,18 +62,18 @@ enum PKCS12Reading {
         // If the MAC cannot be computed, because its digest is unknown, the passphrase may still be
         // right.
         if OpenSSLErrors.takeContains(library: ERR_LIB_EVP, reasons: [EVP_R_UNSUPPORTED_ALGORITHM]) {
-          return .unsupported("its integrity check uses an unknown digest")
+          throw .unusable("its integrity check uses an unknown digest")
         }
-        return passphrase == nil ? .passphraseMissing : .wrongPassphrase
+        throw passphrase == nil ? .passphraseMissing : .wrongPassphrase
       }
     }
     guard
       let bags = unsafe try PKCS12Bags(
         container, secret: isNone ? nil : secret, libraryContext: libraryContext, budget: budget)
     else {
-      return .unsupported(OpenSSLErrors.take())
+      throw .unusable(OpenSSLErrors.take())
     }
-    return .contents(Contents(key: bags.key, certificates: bags.certificates))
+    return Contents(key: bags.key, certificates: bags.certificates)
   }
 }
 
@@ -93,14 +85,9 @@ struct DerivationBudget {
   static let roundLimit: Int64 = 3_000_000
   private var spent: Int64 = 0
 
-  struct Exceeded: Error {
-    /// The rounds so far.
-    let rounds: Int64
-  }
-
-  mutating func spend(_ rounds: Int64) throws(Exceeded) {
+  mutating func spend(_ rounds: Int64) throws(CredentialReadingError) {
     let (sum, overflows) = spent.addingReportingOverflow(rounds)
     spent = overflows ? .max : sum
-    guard spent <= Self.roundLimit else { throw Exceeded(rounds: spent) }
+    guard spent <= Self.roundLimit else { throw .derivationTooLong(rounds: spent) }
   }
 }

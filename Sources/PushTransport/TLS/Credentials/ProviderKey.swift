@@ -81,19 +81,23 @@ package struct ProviderKey: Sendable {
   static func readKey(_ bytes: [UInt8], file: String) throws(CredentialError) -> KeyHandle {
     try OpenSSLErrors.start()
     guard PEMReading.looksLikePEM(bytes) else { throw .notTokenKey(file: file, found: "no PEM text") }
-    switch PEMReading.key(bytes, passphrase: nil) {
-    case .key(let key):
-      if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
-      return key
-    case .encrypted, .wrongPassphrase, .derivationTooLong: throw .tokenKeyEncrypted(file: file)
-    case .damaged(let reason): throw .notTokenKey(file: file, found: "a key that cannot be read (\(reason))")
-    case .none:
-      let text = String(decoding: bytes, as: UTF8.self)
-      let found =
-        text.contains("BEGIN CERTIFICATE")
-        ? "a certificate" : text.contains("PUBLIC KEY") ? "a public key" : "no private key"
-      throw .notTokenKey(file: file, found: found)
+    let key: KeyHandle
+    do throws(CredentialReadingError) {
+      key = try PEMReading.key(bytes, passphrase: nil)
+    } catch {
+      switch error {
+      case .passphraseMissing, .wrongPassphrase, .derivationTooLong: throw .tokenKeyEncrypted(file: file)
+      case .unusable(let reason): throw .notTokenKey(file: file, found: "a key that cannot be read (\(reason))")
+      case .notFound:
+        let text = String(decoding: bytes, as: UTF8.self)
+        let found =
+          text.contains("BEGIN CERTIFICATE")
+          ? "a certificate" : text.contains("PUBLIC KEY") ? "a public key" : "no private key"
+        throw .notTokenKey(file: file, found: found)
+      }
     }
+    if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
+    return key
   }
 
   private static func check(_ identifier: String, file: String, what: String) throws(CredentialError) {
@@ -123,7 +127,7 @@ package struct ProviderPublicKey: Sendable {
     try OpenSSLErrors.start()
     let contents = try SecretFile.read(file)
     let key: KeyHandle
-    if case .key(let found) = PEMReading.key(contents.bytes, passphrase: nil) {
+    if let found = try? PEMReading.key(contents.bytes, passphrase: nil) {
       key = found
     } else {
       OpenSSLErrors.clear()
@@ -136,27 +140,6 @@ package struct ProviderPublicKey: Sendable {
     }
     if let other = ES256Signature.unsuitable(key) { throw .notTokenKey(file: file, found: other) }
     return ProviderPublicKey(key)
-  }
-
-  /// A public point from its coordinates of 32 bytes each, as in a JWK.
-  package init?(x: [UInt8], y: [UInt8]) {
-    guard x.count == 32, y.count == 32 else { return nil }
-    // The SubjectPublicKeyInfo of a P-256 key, up to the uncompressed point.
-    let prefix: [UInt8] = [
-      0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2A, 0x86, 0x48, 0xCE, 0x3D, 0x02, 0x01, 0x06, 0x08, 0x2A, 0x86, 0x48, 0xCE,
-      0x3D, 0x03, 0x01, 0x07, 0x03, 0x42,
-      0x00, 0x04,
-    ]
-    let der = prefix + x + y
-    let parsed = unsafe der.withUnsafeBufferPointer { bytes in
-      var cursor = bytes.baseAddress
-      return unsafe d2i_PUBKEY(nil, &cursor, bytes.count)
-    }
-    guard let parsed = unsafe parsed else {
-      OpenSSLErrors.clear()
-      return nil
-    }
-    self.init(unsafe KeyHandle(taking: parsed))
   }
 
   /// Whether `signature` was made over `input` with this key.

@@ -24,10 +24,12 @@ enum SecretFile {
 
   static func read(_ path: String) throws(CredentialError) -> Contents {
     let descriptor = unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard descriptor >= 0 else { throw .unreadable(file: path, reason: describe(errno)) }
+    guard descriptor >= 0 else { throw .unreadable(file: path, reason: SystemCall.reason(errno)) }
     defer { _ = close(descriptor) }
     var status = stat()
-    guard unsafe fstat(descriptor, &status) == 0 else { throw .unreadable(file: path, reason: describe(errno)) }
+    guard unsafe fstat(descriptor, &status) == 0 else {
+      throw .unreadable(file: path, reason: SystemCall.reason(errno))
+    }
     let kind = status.st_mode & S_IFMT
     guard kind != S_IFDIR else { throw .unreadable(file: path, reason: "it is a directory") }
 
@@ -36,7 +38,7 @@ enum SecretFile {
     while true {
       let count = unsafe Glibc.read(descriptor, &chunk, chunk.count)
       if count < 0, errno == EINTR { continue }
-      guard count >= 0 else { throw .unreadable(file: path, reason: describe(errno)) }
+      guard count >= 0 else { throw .unreadable(file: path, reason: SystemCall.reason(errno)) }
       if count == 0 { break }
       bytes += chunk[..<count]
       guard bytes.count <= byteCountLimit else {
@@ -58,27 +60,16 @@ enum SecretFile {
   static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(CredentialError) {
     _ = unsafe unlink(path)
     let descriptor = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode_t(mode))
-    guard descriptor >= 0 else { throw .unwritable(file: path, reason: describe(errno)) }
+    guard descriptor >= 0 else { throw .unwritable(file: path, reason: SystemCall.reason(errno)) }
     defer { _ = close(descriptor) }
-    var done = 0
-    while done < bytes.count {
-      let count = unsafe bytes.withUnsafeBytes {
-        unsafe Glibc.write(descriptor, $0.baseAddress?.advanced(by: done), $0.count - done)
-      }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { throw .unwritable(file: path, reason: describe(errno)) }
-      done += count
-    }
+    let problem = SystemCall.write(bytes, to: descriptor)
+    guard problem == 0 else { throw .unwritable(file: path, reason: SystemCall.reason(problem)) }
   }
 
   static func makeDirectory(_ path: String) throws(CredentialError) {
     guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else {
-      throw .unwritable(file: path, reason: describe(errno))
+      throw .unwritable(file: path, reason: SystemCall.reason(errno))
     }
-  }
-
-  static func describe(_ code: Int32) -> String {
-    unsafe String(cString: strerror(code))
   }
 }
 

@@ -1,9 +1,9 @@
-internal import PushTransport
+package import PushTransport
 internal import PushWire
 internal import Synchronization
 
 /// Waits for something that happens once.
-final class Gate: Sendable {
+package final class Gate: Sendable {
   private struct State {
     var isOpen = false
     var nextNumber: UInt64 = 0
@@ -14,12 +14,12 @@ final class Gate: Sendable {
 
   private let state = Mutex(State())
 
-  init() {}
+  package init() {}
 
-  var isOpen: Bool { state.withLock { $0.isOpen } }
+  package var isOpen: Bool { state.withLock { $0.isOpen } }
 
   /// Resumes all waiting tasks.
-  func open() {
+  package func open() {
     let waiters = state.withLock { state in
       state.isOpen = true
       defer { state.waiters = [:] }
@@ -28,37 +28,25 @@ final class Gate: Sendable {
     for waiter in waiters { waiter.resume() }
   }
 
-  /// Returns once the gate is open, or the task is cancelled.
-  func wait() async {
-    let number = takeNumber()
-    await withTaskCancellationHandler {
-      await wait(as: number)
-    } onCancel: {
-      leave(number)
-    }
-  }
-
-  /// Returns when the gate opens, even if the task is cancelled.
-  func waitInAnyCase() async { await wait(as: takeNumber()) }
-
   /// Returns once the gate is open, the time is over, or the task is cancelled.
-  func wait(atMost duration: Duration, on loop: any Loop) async {
+  ///
+  /// - Parameters:
+  ///   - duration: by the clock of the loop. Default nil: without end.
+  ///   - ignoresCancellation: whether the wait goes on when the task is cancelled.
+  package func wait(
+    atMost duration: Duration? = nil, on loop: (any Loop)? = nil, ignoringCancellation ignoresCancellation: Bool = false
+  ) async {
     let number = takeNumber()
-    let timer = loop.schedule(at: loop.now + duration) { [weak self] in self?.leave(number) }
+    var timer: (any LoopTimer)?
+    if let duration, let loop {
+      timer = loop.schedule(at: loop.now + duration) { [weak self] in self?.leave(number) }
+    }
     await withTaskCancellationHandler {
       await wait(as: number)
     } onCancel: {
-      leave(number)
+      if !ignoresCancellation { leave(number) }
     }
-    timer.cancel()
-  }
-
-  /// The same, whatever becomes of the task.
-  func waitInAnyCase(atMost duration: Duration, on loop: any Loop) async {
-    let number = takeNumber()
-    let timer = loop.schedule(at: loop.now + duration) { [weak self] in self?.leave(number) }
-    await wait(as: number)
-    timer.cancel()
+    timer?.cancel()
   }
 
   private func takeNumber() -> UInt64 {

@@ -1,0 +1,21 @@
+internal import Glibc
+
+/// What several users of files need of the operating system.
+package enum SystemCall {
+  /// The system's text for an `errno`.
+  package static func reason(_ code: Int32) -> String { unsafe String(cString: strerror(code)) }
+
+  /// Writes all of `bytes`. Returns 0, or the `errno` of the failure.
+  package static func write(_ bytes: borrowing [UInt8], to descriptor: Int32) -> Int32 {
+    unsafe bytes.withUnsafeBytes { bytes in
+      var rest = unsafe bytes[...]
+      while unsafe !rest.isEmpty {
+        let count = unsafe Glibc.write(descriptor, UnsafeRawBufferPointer(rebasing: rest).baseAddress, rest.count)
+        if count < 0, errno == EINTR { continue }
+        guard count > 0 else { return errno }
+        unsafe rest = rest.dropFirst(count)
+      }
+      return 0
+    }
+  }
+}
