@@ -7,6 +7,37 @@ internal import Testing
 struct UpgradeTests {
   private static let fixtures = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
 
+  /// Written by commit e2baa62, in an earlier version of the format: a campaign of 400, all of which
+  /// may have arrived.
+  @Test(
+    "a journal of another format is refused by all who read it, in one sentence, and stays as it is",
+    arguments: [["send", "--resume"], ["journal", "inspect"], ["journal", "verify"], ["journal", "abandon"], ["serve"]])
+  func journalOfAnotherFormat(command: [String]) async throws {
+    let serve = try ServeSite()
+    let fixture = Self.fixtures.appending(path: "journal-2026-11-21")
+    let journal = serve.site.place.url.appending(path: "journal")
+    try FileManager.default.copyItem(at: fixture, to: journal)
+    try FileManager.default.setAttributes([.posixPermissions: 0o700], ofItemAtPath: serve.site.place.path("journal"))
+    let upstream = try await serve.site.simulate()
+    try serve.configure(upstream, apps: ["news"])
+    let arguments =
+      switch command[0] {
+      case "send": ["--journal", "journal"]
+      case "journal": ["journal"]
+      default: ["--config", "carillon.yaml"]
+      }
+    let ending = try await serve.site.run(command + arguments)
+    expectOneSentence(
+      ending, status: ending.status, containing: "segment-000000000001.lz4 has version 2 of the journal's format")
+    #expect([1, 2, 3].contains(ending.status), "\(ending)")
+    let name = "segment-000000000001.lz4"
+    #expect(
+      try Data(contentsOf: journal.appending(path: name)) == Data(contentsOf: fixture.appending(path: name)))
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: serve.site.place.path("journal")).sorted() == ["lock", name])
+    #expect(try await serve.site.taken(upstream).isEmpty)
+  }
+
   /// Written by commit c89761d with its gateway away: 43 notifications, a campaign of 50 that had
   /// begun, one of stored devices that is to begin in 2099, and 20 devices.
   @Test("a service resumes what a former one was killed with, and each arrives once")

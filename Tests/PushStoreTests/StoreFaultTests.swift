@@ -42,12 +42,12 @@ struct StoreFaultTests {
     },
     Step(name: "outcomes of a run") { store in
       var changes = IntakeChanges()
-      changes.began = [IntakeChanges.Began(run: run, app: "news", at: at(2))]
-      changes.accepted = [IntakeChanges.Accepted(run: run, lines: 1...20, confirmation: "confirmed")]
+      changes.began = [(run: run, app: "news", at: at(2))]
+      changes.accepted = [(run: run, lines: 1...20, confirmation: "confirmed")]
       changes.notAccepted = [
-        IntakeChanges.NotAccepted(notification: notification(21), state: "rejected", detail: "400 BadDeviceToken")
+        (notification: notification(21), state: "rejected", detail: "400 BadDeviceToken")
       ]
-      changes.doubted = [IntakeChanges.PossibleDuplicates(run: run, lines: 3...4)]
+      changes.doubted = [StoredLines(run: run, lines: 3...4)]
       changes.gone = [StoredGoneDevice(app: "news", token: [0, 7], since: at(3), foundAt: at(4))]
       changes.bridge.add(
         ForwardedFrames(
@@ -55,7 +55,7 @@ struct StoreFaultTests {
           digests: [UInt8](repeating: 1, count: 16 * 4), at: at(4)))
       try store.write(changes)
     } isDone: { store in
-      let counts = try await store.outcomes(of: [StoredBatch.Part(run: run, lines: 1...21)])
+      let counts = try await store.outcomes(of: [StoredLines(run: run, lines: 1...21)])
       let gone = try await store.goneDevices(app: "news", after: 0, limit: 10)
       let frames = try await store.forwardedFrames(since: at(0))
       let parts = [counts.accepted["confirmed"] == 20, counts.doubted == 2, !gone.isEmpty, frames.count == 1]
@@ -67,7 +67,7 @@ struct StoreFaultTests {
       guard try await store.batch(StoredUUID(high: 2, low: 1)) == nil else { return }
       try await store.add(
         StoredBatch(
-          id: StoredUUID(high: 2, low: 1), app: "news", parts: [StoredBatch.Part(run: run, lines: 1...21)],
+          id: StoredUUID(high: 2, low: 1), app: "news", parts: [StoredLines(run: run, lines: 1...21)],
           rejectedCount: 1, createdAt: at(2)))
     } isDone: {
       try await $0.batch(StoredUUID(high: 2, low: 1))?.acceptedCount == 21
@@ -80,7 +80,7 @@ struct StoreFaultTests {
     Step(name: "settle one") { store in
       var changes = IntakeChanges()
       changes.notAccepted = [
-        IntakeChanges.NotAccepted(notification: notification(30), state: "expired", detail: "")
+        (notification: notification(30), state: "expired", detail: "")
       ]
       try await store.settle(changes)
     } isDone: {
@@ -192,7 +192,7 @@ struct StoreFaultTests {
       try await store.forgetForwarded(before: at(31), now: nil)
       try await store.forget(endedBefore: at(31))
     } isDone: {
-      try await $0.outcomes(of: [StoredBatch.Part(run: run, lines: 1...21)]).total == 0
+      try await $0.outcomes(of: [StoredLines(run: run, lines: 1...21)]).total == 0
     },
   ]
 
