@@ -7,11 +7,13 @@ internal import Testing
 struct UpgradeTests {
   private static let fixtures = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures")
 
-  /// Written by commit e2baa62, in an earlier version of the format: a campaign of 400, all of which
-  /// may have arrived.
+  /// Written by commit e2baa62, in an earlier version of the format: a campaign of 400, all of
+  /// which may have arrived.
   @Test(
     "a journal of another format is refused by all who read it, in one sentence, and stays as it is",
-    arguments: [["send", "--resume"], ["journal", "inspect"], ["journal", "verify"], ["journal", "abandon"], ["serve"]])
+    arguments: [
+      ["send", "--resume"], ["journal", "inspect"], ["journal", "verify"], ["journal", "abandon"], ["serve"],
+    ])
   func journalOfAnotherFormat(command: [String]) async throws {
     let serve = try ServeSite()
     let fixture = Self.fixtures.appending(path: "journal-2026-11-21")
