@@ -210,8 +210,15 @@ final class IntakeSimulation: CustomStringConvertible {
       copy.put(other, other == name ? bytes : disk.contents(other) ?? [])
     }
     func report(_ disk: SimulatedDisk) throws(JournalProblem) -> JournalReport {
-      let (journal, report) = try EngineJournal.open(disk, options: EngineJournalOptions(), runByHand: {})
-      journal.abandon()
+      let loop = SimulatedLoop(seed: seed)
+      let driver = JournalDriver(loop: loop)
+      let (journal, report) = try EngineJournal.open(
+        disk, options: EngineJournalOptions(), runByHand: { driver.poke() })
+      driver.drive(journal)
+      // Otherwise it keeps its memory.
+      _ = Task(executorPreference: loop) { try? await journal.close() }
+      _ = loop.run(limit: .seconds(60), stepLimit: 100_000) { false }
+      driver.stop()
       return report
     }
     do throws(JournalProblem) {
