@@ -92,7 +92,6 @@ struct BenchCommand: AsyncParsableCommand {
   @Flag(help: "Prints the results as one JSON object on standard output.") var json = false
   @Option(help: .init("Writes one self-contained page with plots.", valueName: "file")) var html: String?
 
-  /// The plan that the flags ask for.
   func plan() throws -> BenchPlan {
     var plan = BenchPlan()
     try planTransports(&plan)
@@ -104,9 +103,7 @@ struct BenchCommand: AsyncParsableCommand {
       (.apps, apps), (.connections, connections), (.streams, streams), (.batch, batch), (.payload, payload),
       (.rate, rate), (.latency, latency),
     ]
-    for (variable, text) in texts {
-      if let text { try set(variable, to: text, in: &plan) }
-    }
+    for (variable, text) in texts { if let text { try set(variable, to: text, in: &plan) } }
     plan.extent = try extent()
     if let trickle {
       guard count == nil else {
@@ -143,8 +140,7 @@ struct BenchCommand: AsyncParsableCommand {
     try Options.check(window, flag: "--window", in: BenchPlan.windowCounts)
     if let window { plan.windowCount = window }
     plan.settling.usesProbes = (confirm ?? .probe) == .probe
-    plan.settling.quiet = try Options.duration(
-      settleQuiet ?? "5s", flag: "--settle-quiet", in: AppSetting.Bounds.quiet)
+    plan.settling.quiet = try Options.duration(settleQuiet ?? "5s", flag: "--settle-quiet", in: AppSetting.Bounds.quiet)
   }
 
   private var provider: [(String, Bool)] { [("--topic", topic != nil)] + key.given }
@@ -172,9 +168,7 @@ struct BenchCommand: AsyncParsableCommand {
       return .simulator
     }
     let endpoint = try Options.endpoint(gateway, flag: "--gateway")
-    if let refusal = AppleHosts.refusal(of: endpoint.host) {
-      throw CommandFailure.usage("--gateway: \(refusal)")
-    }
+    if let refusal = AppleHosts.refusal(of: endpoint.host) { throw CommandFailure.usage("--gateway: \(refusal)") }
     guard transports.count == 1 else {
       throw ValidationError("--gateway needs one --transport: a gateway has one port for each, and only one is given.")
     }

@@ -8,8 +8,7 @@ internal import PushWire
 /// How a command ends, for the shell (SendYourFirstCampaign.md, "Exit status").
 enum ExitStatus: Int32, Error {
   case success = 0
-  /// It ran, with findings: rejected or unknown notifications, an expired certificate, a payload
-  /// that would be refused.
+  /// Findings, such as rejected notifications, an expired certificate, a payload that is refused.
   case findings = 1
   /// The flags, a file or the configuration are wrong.
   case usage = 2

@@ -34,8 +34,7 @@ struct FeedbackCommand: AsyncParsableCommand {
   @Option(help: .init("Appends to this file (default: standard output).", valueName: "file")) var output: String?
   @Flag(help: "Writes JSON lines instead of CSV.") var json = false
 
-  /// Called by run() and not by the parser, so that an unknown flag is reported before a missing
-  /// one.
+  /// Called by run(), so that the parser reports an unknown flag before a missing one.
   private func check() throws {
     if let service { _ = try Options.endpoint(service, flag: "--service") }
     if config == nil {
@@ -113,8 +112,7 @@ struct IdentityOptions: ParsableArguments {
       "A file whose first line is the passphrase of the certificate or key (default: none).", valueName: "file"))
   var passphraseFile: String?
   @Option(
-    help: .init(
-      "The trusted authorities for the gateway's certificate (default: the system's).", valueName: "file"))
+    help: .init("The trusted authorities for the gateway's certificate (default: the system's).", valueName: "file"))
   var trust: String?
 
   var files: CredentialFiles? {

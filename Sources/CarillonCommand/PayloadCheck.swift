@@ -5,13 +5,10 @@ internal import PushWire
 
 /// The check of a payload file before it is sent.
 struct PayloadCheck: Sendable {
-  /// What the payload is sent as.
   enum Purpose: Hashable, Sendable {
     /// A notification of the binary protocol.
     case frame(FrameVersion)
-    /// A notification of this type over HTTP/2.
     case notification(PushType)
-    /// A broadcast to a channel.
     case broadcast
   }
 
@@ -63,7 +60,6 @@ struct PayloadCheck: Sendable {
     return (headers.payloadTransport, headers.findings(payload: sample, credential: credential))
   }
 
-  /// The result for machines.
   var json: String {
     return JSONWriter.text {
       $0.field("file", file)

@@ -34,8 +34,7 @@ struct PayloadCommand: ParsableCommand {
     @Option(help: .init("The priority of the notification (default: none).", valueName: "1|5|10")) var priority: Int?
     @Flag(help: "Prints one JSON object on standard output.") var json = false
 
-    /// What the flags ask for. Called by run() and not by the parser, so that an unknown flag is
-    /// reported before a missing one.
+    /// What the flags ask for. In run(), so that an unknown flag is reported before a missing one.
     private func purpose() throws -> PayloadCheck.Purpose {
       let frames = try command.map(Options.command)
       guard broadcast || pushType != nil else {

@@ -15,8 +15,7 @@ final class SignalWatch: Sendable {
   /// counts only as the first signal, and never as the second, which stops at once. A command that
   /// was started with SIGHUP ignored (`nohup`) continues to ignore it.
   ///
-  /// - Parameter handler: called for each counted signal, one after the other, with its number: 1,
-  ///   2, …
+  /// - Parameter handler: called for each counted signal in turn, with its number: 1, 2, …
   init(_ signals: [Int32] = SignalWatch.stopping, handler: @escaping @Sendable (Int) -> Void) {
     let queue = DispatchQueue(label: "carillon.signals")
     let counter = Counter()

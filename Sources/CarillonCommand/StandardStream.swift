@@ -3,15 +3,13 @@ internal import Foundation
 internal import PushWire
 internal import Synchronization
 
-/// Standard output and standard error without a buffer: a reader has the bytes when the call
-/// returns.
+/// Standard output and error without a buffer: a reader has the bytes when the call returns.
 final class StandardStream: Sendable {
   static let output = StandardStream(STDOUT_FILENO)
   static let error = StandardStream(STDERR_FILENO)
 
   private let descriptor: Int32
-  /// Held during a write, so that lines of several threads do not mix. Its value is the reason of
-  /// the first failure.
+  /// Held during a write, so that lines do not mix. Its value is the reason of the first failure.
   private let failure = Mutex<String?>(nil)
 
   init(_ descriptor: Int32) { self.descriptor = descriptor }

@@ -47,9 +47,7 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
   /// Refuses notifications to these device tokens; see ``refuse(prefix:as:times:)``.
   public static func refuse(
     tokens: some Sequence<DeviceToken>, as reason: Reason, times: Int? = nil
-  ) -> SimulatedFaults {
-    refuse(Faults.Selection(tokens: Set(tokens.map(\.gatewayToken))), reason, times)
-  }
+  ) -> SimulatedFaults { refuse(Faults.Selection(tokens: Set(tokens.map(\.gatewayToken))), reason, times) }
 
   /// Refuses every n-th notification of each connection; see ``refuse(prefix:as:times:)``.
   ///
@@ -76,8 +74,7 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
 
   // MARK: Connections
 
-  /// Closes connections without an error response or GOAWAY after this many accepted
-  /// notifications.
+  /// Closes connections without an error response or GOAWAY after this many accepted notifications.
   ///
   /// The sender cannot know which of those in flight have arrived.
   ///
@@ -115,9 +112,7 @@ public struct SimulatedFaults: Sendable, ExpressibleByArrayLiteral {
 
   /// The round trip of every connection, handshakes included. Default: that of the loopback
   /// interface. Up to 5 s.
-  public static func latency(_ roundTrip: Duration) -> SimulatedFaults {
-    SimulatedFaults { $0.latency = roundTrip }
-  }
+  public static func latency(_ roundTrip: Duration) -> SimulatedFaults { SimulatedFaults { $0.latency = roundTrip } }
 
   /// Answers every request with 503 for a while, from the app's first connection on (HTTP/2 only).
   ///

@@ -32,12 +32,8 @@ public final class Simulator: Sendable {
     transport: Transport, deployment: Deployment, gateway: GatewaySimulator, frames: RecordedFrames,
     requests: RecordedRequests, directory: URL
   ) {
-    self.transport = transport
-    self.deployment = deployment
-    self.gateway = gateway
-    self.frames = frames
-    self.requests = requests
-    self.directory = directory
+    (self.transport, self.deployment, self.gateway, self.frames) = (transport, deployment, gateway, frames)
+    (self.requests, self.directory) = (requests, directory)
   }
 
   static func start(

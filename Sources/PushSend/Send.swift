@@ -5,15 +5,13 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// The campaigns of `carillon send`: checked, then sent through a deployment of their own, to one
-/// account.
+/// The campaigns of `carillon send`: checked, then sent through a deployment, to one account.
 ///
 /// ``init(_:at:)`` finds everything that can be wrong beforehand. ``run(_:at:notice:alongside:)``
 /// opens the lists, begins the campaigns in the journal and sends. Meanwhile, ``progress`` and
 /// ``account`` may be read from any thread, and ``cancel()`` and ``closeConnections()`` called. It
 /// prints nothing and catches no signals.
 package final class Send: Sendable {
-  /// One entry of the plan.
   struct Part: Sendable {
     /// The id of its app, as the account shows it.
     var app: String
@@ -77,8 +75,7 @@ package final class Send: Sendable {
         app: app.id, planned: planned, source: source, tokens: entry.tokensName ?? entry.tokens,
         channel: entry.notification.channel, settledLines: entry.resumed?.settledLines)
     }
-    self.plan = plan
-    self.warnings = warnings
+    (self.plan, self.warnings) = (plan, warnings)
   }
 
   /// Throws if a token file cannot be read again when the campaign is resumed, such as a pipe.
@@ -98,13 +95,11 @@ package final class Send: Sendable {
   /// Closes every connection: what is in flight becomes unknown.
   package func closeConnections() { for app in apps { app.engine?.closeConnections() } }
 
-  /// The account as it stands.
   package var account: AccountSnapshot { snapshot(state.withLock { $0 }) }
 
   /// Writes what waits for the lists, for a process that exits before the end.
   package func finishLists() { _ = state.withLock { $0.lists }?.finish() }
 
-  /// How far it is.
   package var progress: ProgressSnapshot {
     let state = state.withLock { $0 }
     var progress = progress(state)
@@ -212,8 +207,7 @@ package final class Send: Sendable {
     }
   }
 
-  /// No outcome came from a gateway. Outcomes of a resumed campaign may be unknown, or held,
-  /// without a gateway.
+  /// No outcome came from a gateway: those of a resumed campaign may be unknown or held.
   private func nothingWasSent(_ account: AccountSnapshot) -> Bool {
     let isResumed = plan.isResumed
     func answered(_ app: AccountSnapshot.App) -> Int {
@@ -228,7 +222,6 @@ package final class Send: Sendable {
 
   // MARK: How it stands
 
-  /// The campaigns of each app.
   private func campaigns(_ state: State) -> [(app: AppEntry, campaigns: [(part: Part, campaign: PushCampaign)])] {
     let all = zip(parts, state.campaigns)
     return apps.map { app in (app, all.filter { $0.0.app == app.id }.map { (part: $0, campaign: $1) }) }
@@ -260,8 +253,7 @@ package final class Send: Sendable {
       progress.settled += account.settled
       progress.rejected += account.rejectedTotal
       progress.apps.append(
-        AppProgress(
-          id: app.id, settled: account.settled, inFlight: account.inFlight, obstacle: app.engine?.obstacle))
+        AppProgress(id: app.id, settled: account.settled, inFlight: account.inFlight, obstacle: app.engine?.obstacle))
       for (part, campaign) in campaigns {
         let extent = part.source.extent(submitted: campaign.engineAccount.submitted)
         progress.consumedByteCount += extent.read
@@ -272,7 +264,6 @@ package final class Send: Sendable {
   }
 }
 
-/// How a send has ended.
 package struct SendEnding: Sendable {
   /// Why an app stopped before its campaigns had ended.
   package struct Failure: Sendable {
@@ -302,11 +293,8 @@ package struct SendEnding: Sendable {
 extension SendPlan.Entry {
   /// The campaign of the entry: the journal's, with the topic of then, if it is resumed.
   fileprivate func planned(through app: AppEntry, at unixSeconds: UInt32) -> PlannedCampaign {
-    guard let resumed else {
-      return PlannedCampaign(notification, template: template, through: app, now: unixSeconds)
-    }
-    return PlannedCampaign(
-      resuming: resumed.campaign, payload: notification.json, template: template, through: app)
+    guard let resumed else { return PlannedCampaign(notification, template: template, through: app, now: unixSeconds) }
+    return PlannedCampaign(resuming: resumed.campaign, payload: notification.json, template: template, through: app)
   }
 
   /// What is not wrong with the campaign, but may not be meant.

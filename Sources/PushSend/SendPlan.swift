@@ -36,8 +36,7 @@ package struct SendPlan: Sendable {
     package var settings: JournalConfiguration
 
     package init(directory: String, settings: JournalConfiguration) {
-      self.directory = directory
-      self.settings = settings
+      (self.directory, self.settings) = (directory, settings)
     }
   }
 
@@ -56,9 +55,7 @@ package struct SendPlan: Sendable {
 
     /// Reads the payload.
     package init(app: String, payloadFile: String, tokens: String) throws(CarillonError) {
-      self.app = app
-      self.payloadFile = payloadFile
-      self.tokens = tokens
+      (self.app, self.payloadFile, self.tokens) = (app, payloadFile, tokens)
       template = try PayloadTemplate.read(file: payloadFile)
       notification = PushNotification(json: template.source)
     }
@@ -71,13 +68,8 @@ package struct SendPlan: Sendable {
     var settledLines: SettledLines?
   }
 
-  package init(
-    apps: [AppConfiguration], entries: [Entry], isNamedByTopic: Bool = false, journal: JournalPlan? = nil
-  ) {
-    self.apps = apps
-    self.entries = entries
-    self.isNamedByTopic = isNamedByTopic
-    self.journal = journal
+  package init(apps: [AppConfiguration], entries: [Entry], isNamedByTopic: Bool = false, journal: JournalPlan? = nil) {
+    (self.apps, self.entries, self.isNamedByTopic, self.journal) = (apps, entries, isNamedByTopic, journal)
   }
 
   var isResumed: Bool { entries.contains { $0.resumed != nil } }
@@ -114,9 +106,7 @@ package struct SendPlan: Sendable {
 extension PayloadTemplate {
   /// Reads a payload, with placeholders or without, from a file.
   package static func read(file: String) throws(CarillonError) -> PayloadTemplate {
-    do {
-      return try PayloadTemplate(parsing: TextFile.read(file))
-    } catch let error as ConfigurationError {
+    do { return try PayloadTemplate(parsing: TextFile.read(file)) } catch let error as ConfigurationError {
       throw CarillonError(.payload, error.description)
     } catch {
       throw CarillonError(.payload, "\(file), \(error)")

@@ -45,12 +45,10 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// Gets outcomes at once.
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
 
-  /// The lists and accounts of campaigns.
   package let campaigns: CampaignRecorder
 
   package init(store: any Store, clock: any ServiceClock = MachineClock()) {
-    self.store = store
-    self.clock = clock
+    (self.store, self.clock) = (store, clock)
     campaigns = CampaignRecorder(store: store)
   }
 
@@ -165,11 +163,7 @@ package final class OutcomeRecorder: IntakeRecorder {
       for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
     }
     guard !changes.isEmpty else { return }
-    do throws(StoreError) {
-      try store.write(changes)
-    } catch {
-      throw UnsyncedList(error)
-    }
+    do throws(StoreError) { try store.write(changes) } catch { throw UnsyncedList(error) }
     state.withLock { state in
       state.isWritingIntake = false
       for entry in changes.ended { state.runs[entry.run] = nil }

@@ -4,8 +4,7 @@ package import PushStore
 internal import PushTransport
 package import PushWire
 
-/// What a service knows of time. Whatever schedules, waits or expires asks it, so that the seeded
-/// simulation runs the same code.
+/// What a service knows of time, so that the seeded simulation runs the same code.
 package protocol ServiceClock: Sendable {
   /// The time of day. An operator can set it.
   var now: StoreInstant { get }

@@ -34,7 +34,6 @@ package protocol Store: Sendable {
   /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that
   /// others wait for, so it does nothing else.
   func write(_ changes: IntakeChanges) throws(StoreError)
-  /// What is known of one notification.
   func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification
   func add(_ batch: StoredBatch) async throws(StoreError)
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
@@ -44,11 +43,9 @@ package protocol Store: Sendable {
   ///
   /// - Parameter cursor: the last ``StoredGoneDevice/number`` that is known; 0 from the beginning.
   func goneDevices(app: String, after cursor: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
-  /// Ends every run that no journal continues: the process that ended it was killed before it could
-  /// say so here.
+  /// Ends every run that no journal continues: its process was killed before it could say so.
   func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError)
-  /// Forgets the runs that ended before an instant, and batches once none of their runs is left.
-  /// Takes several short turns.
+  /// Forgets runs that ended before an instant, and batches without runs, in several short turns.
   func forget(endedBefore instant: StoreInstant) async throws(StoreError)
 
   // MARK: References
@@ -66,9 +63,7 @@ package protocol Store: Sendable {
   func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice
   /// Registers devices, in this order: all, or none. About a thousand at a time, because others
   /// wait for that long to write. Tokens in their order are much faster.
-  func importDevices(
-    _ devices: [DeviceRegistration], app: String
-  ) async throws(StoreError) -> [RegisteredDevice]
+  func importDevices(_ devices: [DeviceRegistration], app: String) async throws(StoreError) -> [RegisteredDevice]
   func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice?
   func device(id: StoredUUID, app: String) async throws(StoreError) -> StoredDevice?
   /// Those that are there, by id.
@@ -80,9 +75,7 @@ package protocol Store: Sendable {
   /// - Parameters:
   ///   - tag: that they have. Nil: all devices.
   ///   - key: of the last device that is known; 0 from the beginning.
-  func devices(
-    app: String, tag: String?, after key: Int64, limit: Int
-  ) async throws(StoreError) -> [StoredDevice]
+  func devices(app: String, tag: String?, after key: Int64, limit: Int) async throws(StoreError) -> [StoredDevice]
 
   // MARK: Audiences
   //
@@ -92,8 +85,7 @@ package protocol Store: Sendable {
 
   /// The key of the app's newest device; 0 without devices.
   func lastDeviceKey(app: String) async throws(StoreError) -> Int64
-  /// The next devices of an audience by key, suppressed ones included. Fewer than `limit` only at
-  /// its end.
+  /// The next devices of an audience by key, also suppressed ones. Fewer than `limit` at its end.
   ///
   /// - Parameters:
   ///   - key: of the last device of the page before; 0 from the beginning.
@@ -187,8 +179,7 @@ package protocol Store: Sendable {
   func end(_ parts: [EndedCampaignPart]) throws(StoreError)
   /// Deletes campaigns that ended before an instant, up to a limit, and returns them.
   func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID]
-  /// Deletes campaigns in some states that were not changed since an instant, up to a limit, and
-  /// returns them.
+  /// Deletes and returns campaigns in some states, unchanged since an instant, up to a limit.
   func forgetCampaigns(
     in states: [String], unchangedSince instant: StoreInstant, limit: Int
   ) async throws(StoreError) -> [StoredUUID]
@@ -206,8 +197,7 @@ package protocol Store: Sendable {
   func forwardedFrames(since instant: StoreInstant) async throws(StoreError) -> [RememberedFrames]
   /// How often an app's clients sent something again that had been delivered, and when last.
   func alreadyDelivered(app: String) async throws(StoreError) -> (count: Int, last: StoreInstant?)
-  /// Devices that are gone and were not registered since, after what was handed out, in the order
-  /// in which they were found.
+  /// Devices that are gone and not registered since, after what was handed out, as they were found.
   ///
   /// Each token once, as it was found last. So the last one must be the same for all pages.
   func undeliveredFeedback(
@@ -232,9 +222,7 @@ package struct StoreInstant: Hashable, Sendable, Comparable {
 
   package init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
-  package static func < (first: StoreInstant, second: StoreInstant) -> Bool {
-    first.milliseconds < second.milliseconds
-  }
+  package static func < (first: StoreInstant, second: StoreInstant) -> Bool { first.milliseconds < second.milliseconds }
 }
 
 /// The 128 bits of a UUID.
@@ -242,15 +230,34 @@ package struct StoredUUID: Hashable, Sendable {
   package let high: UInt64
   package let low: UInt64
 
-  package init(high: UInt64, low: UInt64) {
-    self.high = high
-    self.low = low
-  }
+  package init(high: UInt64, low: UInt64) { (self.high, self.low) = (high, low) }
 }
 
 extension Store {
   /// How far the parts of a campaign are, in order.
   package func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress] {
     try await progress(of: [campaign])[campaign] ?? []
+  }
+}
+
+/// The store cannot do what was asked of it.
+package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
+  package enum Kind: Hashable, Sendable {
+    /// The disk is full.
+    case full
+    /// The disk cannot be written for another reason: an I/O error, a quota, a limit of file sizes.
+    case unwritable
+    /// The file is no store, is damaged, or belongs to a newer version.
+    case unusable
+    case failed
+  }
+
+  package let kind: Kind
+  package let path: String
+  /// A clause, such as `the store store.db cannot be written: disk I/O error`.
+  package let description: String
+
+  package init(_ kind: Kind, path: String, _ description: String) {
+    (self.kind, self.path, self.description) = (kind, path, description)
   }
 }

@@ -20,16 +20,9 @@ package struct ForwardedFrames: Hashable, Sendable {
     app: String, client: String, position: Int64, connection: UInt64, firstFrame: UInt64, run: StoredRunID,
     firstLine: UInt32, digests: [UInt8], at: StoreInstant, isRecognised: Bool = false
   ) {
-    self.isRecognised = isRecognised
-    self.app = app
-    self.client = client
-    self.position = position
-    self.connection = connection
-    self.firstFrame = firstFrame
-    self.run = run
-    self.firstLine = firstLine
-    self.digests = digests
-    self.at = at
+    (self.isRecognised, self.app, self.client, self.position) = (isRecognised, app, client, position)
+    (self.connection, self.firstFrame, self.run, self.firstLine) = (connection, firstFrame, run, firstLine)
+    (self.digests, self.at) = (digests, at)
   }
 
   package static let digestByteCount = 16
@@ -47,7 +40,6 @@ package struct ForwardedFrames: Hashable, Sendable {
   }
 }
 
-/// How the connection of a bridge's client ended.
 package struct EndedConnection: Hashable, Sendable {
   package var connection: UInt64
   /// Frames from this one on may come again: an error response said so. Nil: none for this reason.
@@ -56,18 +48,13 @@ package struct EndedConnection: Hashable, Sendable {
   /// not know how far it came. Nil: none for this reason.
   package var recentFrom: UInt64?
   package var at: StoreInstant
-  /// The last sign of life of its process, which was killed before the connection ended. Nil: the
-  /// process has seen the end.
+  /// The last sign of life of its process, if that was killed before the connection ended.
   package var lastSign: StoreInstant?
 
   package init(
     connection: UInt64, from: UInt64?, recentFrom: UInt64?, at: StoreInstant, lastSign: StoreInstant? = nil
   ) {
-    self.connection = connection
-    self.from = from
-    self.recentFrom = recentFrom
-    self.at = at
-    self.lastSign = lastSign
+    (self.connection, self.from, self.recentFrom, self.at, self.lastSign) = (connection, from, recentFrom, at, lastSign)
   }
 }
 
@@ -88,8 +75,7 @@ package struct RememberedFrames: Hashable, Sendable {
 package struct BridgeChanges: Sendable {
   package var forwarded: [ForwardedFrames] = []
   package var ended: [EndedConnection] = []
-  /// Notifications that clients sent again and that were not sent twice, by app, and when that was
-  /// known last.
+  /// By app: how often clients sent again what was delivered, and when that was known last.
   package private(set) var alreadyDelivered: [String: (count: Int, last: StoreInstant)] = [:]
   /// How many frames of each client are kept.
   package var countLimit = 65_536

@@ -26,11 +26,7 @@ package struct CampaignHead: Hashable, Sendable {
   package var planByteCount = 0
 
   package init(id: StoredUUID, app: String, state: String, createdAt: StoreInstant, changedAt: StoreInstant) {
-    self.id = id
-    self.app = app
-    self.state = state
-    self.createdAt = createdAt
-    self.changedAt = changedAt
+    (self.id, self.app, self.state, self.createdAt, self.changedAt) = (id, app, state, createdAt, changedAt)
   }
 }
 
@@ -71,7 +67,6 @@ package struct StoredCampaign: Hashable, Sendable {
   }
 }
 
-/// How much of an audience was uploaded.
 package struct StoredUpload: Hashable, Sendable {
   package var lineCount: Int64 = 0
   /// The size of the file that it went to.
@@ -97,9 +92,7 @@ package struct StoredCampaignPart: Hashable, Sendable {
   package var endedAt: StoreInstant?
 
   package init(number: Int, dueAt: StoreInstant, content: [UInt8]) {
-    self.number = number
-    self.dueAt = dueAt
-    self.content = content
+    (self.number, self.dueAt, self.content) = (number, dueAt, content)
   }
 }
 
@@ -112,13 +105,9 @@ package struct CampaignPartProgress: Hashable, Sendable {
   package var account: [UInt8]?
   package var endedAt: StoreInstant?
 
-  package init(number: Int, dueAt: StoreInstant) {
-    self.number = number
-    self.dueAt = dueAt
-  }
+  package init(number: Int, dueAt: StoreInstant) { (self.number, self.dueAt) = (number, dueAt) }
 }
 
-/// The final account of a part.
 package struct EndedCampaignPart: Sendable {
   package let campaign: StoredUUID
   package let number: Int
@@ -126,9 +115,6 @@ package struct EndedCampaignPart: Sendable {
   package let endedAt: StoreInstant
 
   package init(campaign: StoredUUID, number: Int, account: [UInt8], endedAt: StoreInstant) {
-    self.campaign = campaign
-    self.number = number
-    self.account = account
-    self.endedAt = endedAt
+    (self.campaign, self.number, self.account, self.endedAt) = (campaign, number, account, endedAt)
   }
 }

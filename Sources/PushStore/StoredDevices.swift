@@ -18,22 +18,14 @@ package struct StoredDevice: Hashable, Sendable {
     key: Int64, id: StoredUUID, token: [UInt8], language: String?, timeZone: String?, tags: [String],
     createdAt: StoreInstant, registeredAt: StoreInstant, goneAt: StoreInstant?
   ) {
-    self.key = key
-    self.id = id
-    self.token = token
-    self.language = language
-    self.timeZone = timeZone
-    self.tags = tags
-    self.createdAt = createdAt
-    self.registeredAt = registeredAt
-    self.goneAt = goneAt
+    (self.key, self.id, self.token, self.language, self.timeZone) = (key, id, token, language, timeZone)
+    (self.tags, self.createdAt, self.registeredAt, self.goneAt) = (tags, createdAt, registeredAt, goneAt)
   }
 
   /// Nothing is sent to it: it has not registered since it was said to be gone.
   package var isSuppressed: Bool { goneAt.map { $0 >= registeredAt } ?? false }
 }
 
-/// A device's registration.
 package struct DeviceRegistration: Hashable, Sendable {
   /// What a registration says of a field.
   package enum Change<Value: Hashable & Sendable>: Hashable, Sendable {
@@ -54,14 +46,10 @@ package struct DeviceRegistration: Hashable, Sendable {
   package var registeredAt: StoreInstant
 
   package init(token: [UInt8], replacedToken: [UInt8]? = nil, newID: StoredUUID, registeredAt: StoreInstant) {
-    self.token = token
-    self.replacedToken = replacedToken
-    self.newID = newID
-    self.registeredAt = registeredAt
+    (self.token, self.replacedToken, self.newID, self.registeredAt) = (token, replacedToken, newID, registeredAt)
   }
 }
 
-/// What a registration did.
 package enum RegisteredDevice: Hashable, Sendable {
   case created(StoredUUID)
   case updated(StoredUUID)
@@ -79,14 +67,10 @@ package struct AudienceFilter: Hashable, Sendable {
   package var languages: [String]
 
   package init(all: [String] = [], any: [String] = [], none: [String] = [], languages: [String] = []) {
-    self.all = all
-    self.any = any
-    self.none = none
-    self.languages = languages
+    (self.all, self.any, self.none, self.languages) = (all, any, none, languages)
   }
 }
 
-/// A device of an audience.
 package struct AudienceDevice: Hashable, Sendable {
   package var key: Int64
   package var token: [UInt8]
@@ -99,10 +83,7 @@ package struct AudienceDevice: Hashable, Sendable {
   package var otherKeys: [Int64] = []
 
   package init(key: Int64, token: [UInt8], language: String?, timeZone: String?, isSuppressed: Bool) {
-    self.key = key
-    self.token = token
-    self.language = language
-    self.timeZone = timeZone
+    (self.key, self.token, self.language, self.timeZone) = (key, token, language, timeZone)
     self.isSuppressed = isSuppressed
   }
 }

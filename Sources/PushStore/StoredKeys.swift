@@ -46,13 +46,7 @@ package struct StoredKey: Hashable, Sendable {
     id: String, name: String, digest: [UInt8], scopes: [String], reach: AppReach, createdAt: StoreInstant,
     lastUsedAt: StoreInstant? = nil, revokedAt: StoreInstant? = nil
   ) {
-    self.id = id
-    self.name = name
-    self.digest = digest
-    self.scopes = scopes
-    self.reach = reach
-    self.createdAt = createdAt
-    self.lastUsedAt = lastUsedAt
-    self.revokedAt = revokedAt
+    (self.id, self.name, self.digest, self.scopes, self.reach) = (id, name, digest, scopes, reach)
+    (self.createdAt, self.lastUsedAt, self.revokedAt) = (createdAt, lastUsedAt, revokedAt)
   }
 }

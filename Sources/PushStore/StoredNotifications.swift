@@ -3,10 +3,7 @@ package struct StoredRunID: Hashable, Sendable {
   package let high: UInt64
   package let low: UInt32
 
-  package init(high: UInt64, low: UInt32) {
-    self.high = high
-    self.low = low
-  }
+  package init(high: UInt64, low: UInt32) { (self.high, self.low) = (high, low) }
 }
 
 /// One notification: its run, and its line in it.
@@ -14,10 +11,7 @@ package struct StoredNotificationID: Hashable, Sendable {
   package let run: StoredRunID
   package let line: UInt32
 
-  package init(run: StoredRunID, line: UInt32) {
-    self.run = run
-    self.line = line
-  }
+  package init(run: StoredRunID, line: UInt32) { (self.run, self.line) = (run, line) }
 }
 
 /// Neighbouring lines of a run.
@@ -25,10 +19,7 @@ package struct StoredLines: Hashable, Sendable {
   package var run: StoredRunID
   package var lines: ClosedRange<UInt32>
 
-  package init(run: StoredRunID, lines: ClosedRange<UInt32>) {
-    self.run = run
-    self.lines = lines
-  }
+  package init(run: StoredRunID, lines: ClosedRange<UInt32>) { (self.run, self.lines) = (run, lines) }
 }
 
 /// What the store knows of one notification that was accepted.
@@ -43,7 +34,6 @@ package struct StoredNotification: Hashable, Sendable {
   package init() {}
 }
 
-/// What became of one notification.
 package struct StoredOutcome: Hashable, Sendable {
   /// Such as `accepted`, `rejected`, `expired`, `unknown`.
   package var state: String
@@ -52,13 +42,10 @@ package struct StoredOutcome: Hashable, Sendable {
   package var app: String
 
   package init(state: String, detail: String, app: String) {
-    self.state = state
-    self.detail = detail
-    self.app = app
+    (self.state, self.detail, self.app) = (state, detail, app)
   }
 }
 
-/// How many notifications have which outcome.
 package struct OutcomeCounts: Hashable, Sendable {
   /// By how that is known: `confirmed` or `quiet`.
   package var accepted: [String: Int] = [:]
@@ -71,9 +58,7 @@ package struct OutcomeCounts: Hashable, Sendable {
 
   package init() {}
 
-  package var total: Int {
-    accepted.values.reduce(0, +) + others.values.reduce(0) { $0 + $1.values.reduce(0, +) }
-  }
+  package var total: Int { accepted.values.reduce(0, +) + others.values.reduce(0) { $0 + $1.values.reduce(0, +) } }
 }
 
 /// The changes that the intake writes at one time.
@@ -107,10 +92,7 @@ package struct StoredGoneDevice: Hashable, Sendable {
   package var foundAt: StoreInstant
 
   package init(app: String, token: [UInt8], since: StoreInstant?, foundAt: StoreInstant) {
-    self.app = app
-    self.token = token
-    self.since = since
-    self.foundAt = foundAt
+    (self.app, self.token, self.since, self.foundAt) = (app, token, since, foundAt)
   }
 }
 
@@ -124,11 +106,7 @@ package struct StoredBatch: Hashable, Sendable {
   package var createdAt: StoreInstant
 
   package init(id: StoredUUID, app: String, parts: [StoredLines], rejectedCount: Int, createdAt: StoreInstant) {
-    self.id = id
-    self.app = app
-    self.parts = parts
-    self.rejectedCount = rejectedCount
-    self.createdAt = createdAt
+    (self.id, self.app, self.parts, self.rejectedCount, self.createdAt) = (id, app, parts, rejectedCount, createdAt)
   }
 
   package var acceptedCount: Int { parts.reduce(0) { $0 + $1.lines.count } }

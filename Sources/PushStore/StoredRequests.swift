@@ -8,23 +8,17 @@ package struct IdempotentRequest: Hashable, Sendable {
   package var begunAt: StoreInstant
 
   package init(caller: String, key: String, digest: [UInt8], begunAt: StoreInstant) {
-    self.caller = caller
-    self.key = key
-    self.digest = digest
-    self.begunAt = begunAt
+    (self.caller, self.key, self.digest, self.begunAt) = (caller, key, digest, begunAt)
   }
 }
 
-/// The answer to a request.
 package struct StoredAnswer: Hashable, Sendable {
   package var status: Int
   package var headers: [String: String]
   package var body: [UInt8]
 
   package init(status: Int, headers: [String: String], body: [UInt8]) {
-    self.status = status
-    self.headers = headers
-    self.body = body
+    (self.status, self.headers, self.body) = (status, headers, body)
   }
 }
 

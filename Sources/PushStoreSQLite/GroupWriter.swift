@@ -29,10 +29,7 @@ final class GroupWriter: Sendable {
   /// Some milliseconds of work.
   private static let groupLimit = 256
 
-  init(_ pool: DatabasePool, path: String) {
-    self.pool = pool
-    self.path = path
-  }
+  init(_ pool: DatabasePool, path: String) { (self.pool, self.path) = (pool, path) }
 
   /// Concurrent calls share a commit. Returns when it is durable.
   ///

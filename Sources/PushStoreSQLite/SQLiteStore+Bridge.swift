@@ -84,13 +84,11 @@ extension SQLiteStore {
   }
 
   package func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError) {
-    try await writer.write { database in
-      try database.execute(
-        sql: """
-          INSERT INTO bridgeApps (app, feedbackCursor) VALUES (?, ?)
-          ON CONFLICT DO UPDATE SET feedbackCursor = max(feedbackCursor, excluded.feedbackCursor)
-          """, arguments: [app, number])
-    }
+    try await execute(
+      """
+      INSERT INTO bridgeApps (app, feedbackCursor) VALUES (?, ?)
+      ON CONFLICT DO UPDATE SET feedbackCursor = max(feedbackCursor, excluded.feedbackCursor)
+      """, [app, number])
   }
 
   package func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError) {

@@ -29,9 +29,7 @@ extension SQLiteStore {
     }
   }
 
-  package func progress(
-    of campaigns: [StoredUUID]
-  ) async throws(StoreError) -> [StoredUUID: [CampaignPartProgress]] {
+  package func progress(of campaigns: [StoredUUID]) async throws(StoreError) -> [StoredUUID: [CampaignPartProgress]] {
     try await read { database in
       var found: [StoredUUID: [CampaignPartProgress]] = [:]
       // A statement has room for 32,766 arguments.
@@ -53,14 +51,10 @@ extension SQLiteStore {
     }
   }
 
-  package func begin(
-    part number: Int, of campaign: StoredUUID, at instant: StoreInstant
-  ) async throws(StoreError) {
-    try await writer.write { database in
-      try database.execute(
-        sql: "UPDATE campaignParts SET begunAt = coalesce(begunAt, ?) WHERE high = ? AND low = ? AND number = ?",
-        arguments: [instant.milliseconds, campaign.high.stored, campaign.low.stored, number])
-    }
+  package func begin(part number: Int, of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError) {
+    try await execute(
+      "UPDATE campaignParts SET begunAt = coalesce(begunAt, ?) WHERE high = ? AND low = ? AND number = ?",
+      [instant.milliseconds, campaign.high.stored, campaign.low.stored, number])
   }
 
   package func renew(parts numbers: [Int], of campaign: StoredUUID) async throws(StoreError) {

@@ -47,9 +47,7 @@ extension SQLiteStore {
     try await read { try Self.head(id, $0) }
   }
 
-  package func plan(of id: StoredUUID) async throws(StoreError) -> [UInt8]? {
-    try await read { try Self.plan(id, $0) }
-  }
+  package func plan(of id: StoredUUID) async throws(StoreError) -> [UInt8]? { try await read { try Self.plan(id, $0) } }
 
   private static func head(_ id: StoredUUID, _ database: Database) throws -> CampaignHead? {
     try Row.fetchOne(
@@ -155,11 +153,8 @@ extension SQLiteStore {
     }
   }
 
-  package func forgetCampaigns(
-    endedBefore instant: StoreInstant, limit: Int
-  ) async throws(StoreError) -> [StoredUUID] {
-    try await forget(
-      where: "endedAt < ? ORDER BY endedAt LIMIT ?", [instant.milliseconds, limit])
+  package func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID] {
+    try await forget(where: "endedAt < ? ORDER BY endedAt LIMIT ?", [instant.milliseconds, limit])
   }
 
   package func forgetCampaigns(
@@ -186,17 +181,14 @@ extension SQLiteStore {
   package func audienceByteCount(app: String, besides other: StoredUUID) async throws(StoreError) -> Int64 {
     try await read { database in
       try Int64.fetchOne(
-        database,
-        sql: "SELECT coalesce(sum(byteCount), 0) FROM campaigns WHERE app = ? AND (high, low) <> (?, ?)",
+        database, sql: "SELECT coalesce(sum(byteCount), 0) FROM campaigns WHERE app = ? AND (high, low) <> (?, ?)",
         arguments: [app, other.high.stored, other.low.stored]) ?? 0
     }
   }
 }
 
 extension StoredUUID {
-  fileprivate init(_ row: Row) {
-    self.init(high: UInt64(bitPattern: row["high"]), low: UInt64(bitPattern: row["low"]))
-  }
+  fileprivate init(_ row: Row) { self.init(high: UInt64(bitPattern: row["high"]), low: UInt64(bitPattern: row["low"])) }
 }
 
 extension CampaignHead {

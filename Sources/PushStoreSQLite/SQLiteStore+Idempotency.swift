@@ -51,19 +51,14 @@ extension SQLiteStore {
   package func finish(_ request: IdempotentRequest, _ answer: StoredAnswer) async throws(StoreError) {
     try await writer.write { database in
       let statement = try database.cachedStatement(
-        sql: """
-          UPDATE idempotency SET status = ?, headers = ?, body = ? WHERE caller = ? AND key = ?
-          """)
+        sql: "UPDATE idempotency SET status = ?, headers = ?, body = ? WHERE caller = ? AND key = ?")
       let headers = String(decoding: try JSONEncoder().encode(answer.headers), as: UTF8.self)
       try statement.execute(arguments: [answer.status, headers, Data(answer.body), request.caller, request.key])
     }
   }
 
   package func withdraw(_ request: IdempotentRequest) async throws(StoreError) {
-    try await writer.write { database in
-      let statement = try database.cachedStatement(sql: "DELETE FROM idempotency WHERE caller = ? AND key = ?")
-      try statement.execute(arguments: [request.caller, request.key])
-    }
+    try await execute("DELETE FROM idempotency WHERE caller = ? AND key = ?", [request.caller, request.key])
   }
 
   package func forgetRequests(begunBefore instant: StoreInstant) async throws(StoreError) {

@@ -30,8 +30,7 @@ extension SQLiteStore {
   package func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool {
     try await writer.write { database in
       try database.execute(
-        sql: "UPDATE keys SET revokedAt = ? WHERE id = ? AND revokedAt IS NULL",
-        arguments: [instant.milliseconds, id])
+        sql: "UPDATE keys SET revokedAt = ? WHERE id = ? AND revokedAt IS NULL", arguments: [instant.milliseconds, id])
       return database.changesCount == 1
     }
   }
@@ -61,9 +60,7 @@ extension AppReach {
 extension StoredKey {
   fileprivate init(_ row: Row) {
     func words(_ column: String) -> [String] { (row[column] as String).split(separator: " ").map(String.init) }
-    func instant(_ column: String) -> StoreInstant? {
-      (row[column] as Int64?).map(StoreInstant.init(milliseconds:))
-    }
+    func instant(_ column: String) -> StoreInstant? { (row[column] as Int64?).map(StoreInstant.init(milliseconds:)) }
     self.init(
       id: row["id"], name: row["name"], digest: Array(row["digest"] as Data), scopes: words("scopes"),
       reach: AppReach(stored: row["apps"]), createdAt: StoreInstant(milliseconds: row["createdAt"]),

@@ -108,20 +108,16 @@ extension SQLiteStore {
           "\(table) WHERE run = ?1 AND \(key) IN (SELECT \(key) FROM \(table) WHERE run = ?1 LIMIT ?2)", [run],
           portion: 5_000)
       }
-      try await writer.write { database in
-        try database.execute(sql: "DELETE FROM runs WHERE number = ?", arguments: [run])
-      }
+      try await execute("DELETE FROM runs WHERE number = ?", [run])
     }
     try await forgetReferences(begunBefore: instant)
     // A batch can be asked for as long as one of its runs.
-    try await writer.write { database in
-      try database.execute(
-        sql: """
-          DELETE FROM batches WHERE createdAt < ? AND NOT EXISTS (
-            SELECT 1 FROM batchParts AS part JOIN runs ON runs.high = part.runHigh AND runs.low = part.runLow
-            WHERE part.high = batches.high AND part.low = batches.low)
-          """, arguments: [instant.milliseconds])
-    }
+    try await execute(
+      """
+      DELETE FROM batches WHERE createdAt < ? AND NOT EXISTS (
+        SELECT 1 FROM batchParts AS part JOIN runs ON runs.high = part.runHigh AND runs.low = part.runLow
+        WHERE part.high = batches.high AND part.low = batches.low)
+      """, [instant.milliseconds])
   }
 
   package func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError) {
@@ -190,10 +186,7 @@ struct OutcomeWriter {
 
   private let path: String
 
-  init(_ database: Database, path: String) {
-    self.database = database
-    self.path = path
-  }
+  init(_ database: Database, path: String) { (self.database, self.path) = (database, path) }
 
   func write(_ changes: IntakeChanges) throws {
     var writer = self
@@ -204,8 +197,7 @@ struct OutcomeWriter {
     let begin = try database.cachedStatement(
       sql: "INSERT INTO runs (high, low, app, beganAt) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET endedAt = NULL")
     for entry in changes.began {
-      try begin.execute(
-        arguments: [entry.run.high.stored, Int64(entry.run.low), entry.app, entry.at.milliseconds])
+      try begin.execute(arguments: [entry.run.high.stored, Int64(entry.run.low), entry.app, entry.at.milliseconds])
     }
     for entry in changes.accepted { try writeAccepted(entry.run, entry.lines, entry.confirmation) }
     for entry in changes.doubted { try write(entry) }
@@ -227,10 +219,8 @@ struct OutcomeWriter {
         WHERE app = (SELECT number FROM deviceNames WHERE name = ?2) AND token = ?3
         """)
     for entry in changes.gone {
-      try add.execute(
-        arguments: [entry.app, Data(entry.token), entry.since?.milliseconds, entry.foundAt.milliseconds])
-      try suppress.execute(
-        arguments: [(entry.since ?? entry.foundAt).milliseconds, entry.app, Data(entry.token)])
+      try add.execute(arguments: [entry.app, Data(entry.token), entry.since?.milliseconds, entry.foundAt.milliseconds])
+      try suppress.execute(arguments: [(entry.since ?? entry.foundAt).milliseconds, entry.app, Data(entry.token)])
     }
     if !changes.bridge.isEmpty { try BridgeWriter(database: database).write(changes.bridge) }
     let end = try database.cachedStatement(sql: "UPDATE runs SET endedAt = ? WHERE high = ? AND low = ?")
@@ -239,11 +229,8 @@ struct OutcomeWriter {
     }
   }
 
-  /// Ranges never overlap: where a notification was sent again after a crash, the first time
-  /// counts.
-  private mutating func writeAccepted(
-    _ id: StoredRunID, _ lines: ClosedRange<UInt32>, _ confirmation: String
-  ) throws {
+  /// Ranges never overlap: after a crash, the first time that a notification was sent counts.
+  private mutating func writeAccepted(_ id: StoredRunID, _ lines: ClosedRange<UInt32>, _ confirmation: String) throws {
     let run = try number(of: id)
     let insert = try database.cachedStatement(
       sql: "INSERT INTO accepted (run, first, last, confirmation) VALUES (?, ?, ?, ?)")

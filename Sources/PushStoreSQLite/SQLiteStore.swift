@@ -35,9 +35,7 @@ package final class SQLiteStore: Store {
       writer = GroupWriter(pool, path: path)
       try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
       let migrator = Schema.migrator
-      if try pool.read(migrator.hasBeenSuperseded) {
-        throw StoreError.newer(path)
-      }
+      if try pool.read(migrator.hasBeenSuperseded) { throw StoreError.newer(path) }
       try migrator.migrate(pool)
       // DatabasePool sets NORMAL when it opens a file.
       try pool.writeWithoutTransaction { database in
@@ -75,17 +73,19 @@ package final class SQLiteStore: Store {
     }
   }
 
-  /// Size of the write-ahead log; 0 if there is none.
   package var logByteCount: Int {
     (try? FileManager.default.attributesOfItem(atPath: path + "-wal")[.size] as? Int) ?? 0
   }
 
-  package func close() throws(StoreError) {
-    do { try pool.close() } catch { throw StoreError(error, path: path) }
-  }
+  package func close() throws(StoreError) { do { try pool.close() } catch { throw StoreError(error, path: path) } }
 
   func read<Value: Sendable>(_ body: @Sendable @escaping (Database) throws -> Value) async throws(StoreError) -> Value {
     do { return try await pool.read(body) } catch { throw StoreError(error, path: path) }
+  }
+
+  /// One statement. Concurrent calls share a commit.
+  func execute(_ sql: String, _ arguments: StatementArguments) async throws(StoreError) {
+    try await writer.write { database in try database.execute(sql: sql, arguments: arguments) }
   }
 
   /// A commit of its own, for a thread that may wait.

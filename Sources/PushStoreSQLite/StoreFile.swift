@@ -35,9 +35,7 @@ package struct StoreFile: Sendable {
     }
   }
 
-  package func close() throws(StoreError) {
-    do { try queue.close() } catch { throw StoreError(error, path: path) }
-  }
+  package func close() throws(StoreError) { do { try queue.close() } catch { throw StoreError(error, path: path) } }
 
   /// Which migrations the store lacks.
   ///
@@ -124,8 +122,7 @@ package struct StoreFile: Sendable {
     return problems
   }
 
-  /// Writes a consistent copy to a file that does not exist yet. Other connections continue to
-  /// write.
+  /// Writes a consistent copy to a new file. Other connections continue to write.
   package func backUp(to copy: String) async throws(StoreError) {
     // Empty, so that SQLite takes it, and private before anything is in it.
     guard !FileManager.default.fileExists(atPath: copy),

@@ -20,7 +20,6 @@ struct ChannelCommand: ParsableCommand {
       Exit status: 0 it was done, 1 the service refused it, 2 wrong flags or files, 3 the service did not answer.
       """, subcommands: [Create.self, List.self, Read.self, Delete.self])
 
-  /// A channel for machines.
   private static func json(_ channel: String, stores storage: ChannelService.Storage) -> String {
     JSONWriter.text {
       $0.field("channel", channel)
@@ -60,9 +59,7 @@ struct ChannelCommand: ParsableCommand {
     func run() async throws {
       try options.check()
       let channels = try await options.service().list()
-      if options.json {
-        return StandardStream.output.writeLine(JSONWriter.text { $0.field("channels", channels) })
-      }
+      if options.json { return StandardStream.output.writeLine(JSONWriter.text { $0.field("channels", channels) }) }
       if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
     }
 

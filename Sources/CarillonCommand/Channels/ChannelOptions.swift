@@ -38,7 +38,6 @@ struct ChannelOptions: ParsableArguments {
     try key.check(hasCertificate: identity.certificate != nil, hasTopic: topic != nil)
   }
 
-  /// The settings of the app.
   private func chosenApp() throws -> AppConfiguration {
     if let config {
       let configuration = try failing { try DeploymentConfiguration.read(file: config) }
@@ -58,14 +57,12 @@ struct ChannelOptions: ParsableArguments {
       throw CommandFailure.usage("A credential is missing: --token-key FILE or --certificate FILE")
     }
     var own = AppConfiguration(
-      id: topic ?? "app", topic: topic,
-      transport: AppConfiguration.Transport(.http2, environment ?? .production),
+      id: topic ?? "app", topic: topic, transport: AppConfiguration.Transport(.http2, environment ?? .production),
       credential: AppConfiguration.Credential(credential))
     own.trustedAuthorities = identity.trust
     return own
   }
 
-  /// Reads the credential.
   func service() throws -> ChannelService {
     let app = try chosenApp()
     return try failing(flag: config == nil ? "--topic" : nil, for: .configuration) {

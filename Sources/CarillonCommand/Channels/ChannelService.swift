@@ -5,8 +5,7 @@ internal import PushWire
 
 /// The broadcast channels of one app, at the service that manages them.
 struct ChannelService: Sendable {
-  /// What a channel keeps for devices that are away, the most recent broadcast or nothing:
-  /// `message-storage-policy`.
+  /// Whether absent devices get the latest broadcast later: `message-storage-policy`.
   enum Storage: String, CaseIterable, ExpressibleByArgument { case none, last }
 
   private let bundle: String
@@ -28,8 +27,7 @@ struct ChannelService: Sendable {
     var headers = ProviderHeaders(topic: app.topic, pushType: .liveActivity)
     headers.channelIdentifier = ""
     guard let bundle = headers.bundleIdentifier(for: credential.kind) else {
-      throw CarillonError(
-        .configuration, "the topic is missing: the certificate names no app")
+      throw CarillonError(.configuration, "the topic is missing: the certificate names no app")
     }
     self.bundle = bundle
   }

@@ -4,13 +4,15 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
-/// One request over a connection of its own, and its whole reply. It manages channels, where a low
-/// rate is enough.
+/// One request over a connection of its own, to manage channels, where a low rate is enough.
 final class ProviderExchange: LinkDelegate {
   private struct State {
     let session: HTTP2ClientSession
     var result: Result<HTTP2Reply, CarillonError>?
     var ending: CheckedContinuation<Result<HTTP2Reply, CarillonError>, Never>?
+
+    /// The first result counts.
+    mutating func fail(_ why: String) { result = result ?? .failure(CarillonError(.gateway, why)) }
   }
 
   /// A reply that lists ten thousand channels has about 300 KiB.
@@ -22,8 +24,7 @@ final class ProviderExchange: LinkDelegate {
   private let state: Mutex<State>
 
   private init(_ template: RequestTemplate, authorization: String?, endpoint: Endpoint) throws(CarillonError) {
-    self.endpoint = endpoint
-    self.template = template
+    (self.endpoint, self.template) = (endpoint, template)
     var options = HTTP2ClientSession.Options()
     options.limits.bodyByteCount = Self.bodyByteCountLimit
     do throws(HTTP2Failure) {
@@ -53,11 +54,7 @@ final class ProviderExchange: LinkDelegate {
       loop.execute {
         let link = dialer.dial(on: loop, delegate: exchange)
         _ = loop.schedule(at: loop.now + timeout) {
-          exchange.finish(
-            .failure(
-              CarillonError(
-                .gateway,
-                "\(endpoint) has not answered within \(Quantity.describe(timeout))")))
+          exchange.finish(failure: "\(endpoint) has not answered within \(Quantity.describe(timeout))")
           link.close()
         }
       }
@@ -72,7 +69,7 @@ final class ProviderExchange: LinkDelegate {
       return Self.output(state.session)
     }
     if let output { return Self.send(output, over: link) }
-    finish(.failure(CarillonError(.gateway, "\(endpoint) accepts no requests")))
+    finish(failure: "\(endpoint) accepts no requests")
     link.close()
   }
 
@@ -87,18 +84,11 @@ final class ProviderExchange: LinkDelegate {
         case .response(let response):
           if let reply = state.session.takeReply(response.streamID) { state.result = state.result ?? .success(reply) }
         case .ended(let end):
-          state.result =
-            state.result
-            ?? .failure(
-              CarillonError(
-                .gateway,
-                "\(endpoint) ended the request without an answer (\(end.errorCode))"))
+          state.fail("\(endpoint) ended the request without an answer (\(end.errorCode))")
         case .settings, .goAway, .pong: break
         }
       }
-      if state.result == nil, let failure = state.session.failure {
-        state.result = .failure(CarillonError(.gateway, "\(endpoint): \(failure.description)"))
-      }
+      if state.result == nil, let failure = state.session.failure { state.fail("\(endpoint): \(failure.description)") }
       if state.result != nil { state.session.close() }
       return (state.result != nil, Self.output(state.session))
     }
@@ -116,7 +106,7 @@ final class ProviderExchange: LinkDelegate {
       case .credentialRefused(let why): "\(endpoint) refused the certificate: \(why)"
       case .failed(let why): "The connection to \(endpoint) broke: \(why)"
       }
-    finish(.failure(CarillonError(.gateway, sentence)))
+    finish(failure: sentence)
     let (result, ending) = state.withLock { state in
       defer { state.ending = nil }
       return (state.result, state.ending)
@@ -124,10 +114,7 @@ final class ProviderExchange: LinkDelegate {
     if let result { ending?.resume(returning: result) }
   }
 
-  /// The first result counts.
-  private func finish(_ result: Result<HTTP2Reply, CarillonError>) {
-    state.withLock { $0.result = $0.result ?? result }
-  }
+  private func finish(failure: String) { state.withLock { $0.fail(failure) } }
 
   private static func output(_ session: HTTP2ClientSession) -> [UInt8] {
     var bytes: [UInt8] = []

@@ -8,8 +8,7 @@ internal import PushTransport
 
 /// Sends the command's requests to a running service. Each request has a connection of its own.
 ///
-/// `send` returns an answer, which `decoded` decodes. `events` reads an event stream until its
-/// closure returns false.
+/// `send` returns an answer, which `decoded` decodes. `events` reads until its closure ends it.
 struct APIClient: Sendable {
   let address: ServiceAddress
   private let key: String?
@@ -20,8 +19,7 @@ struct APIClient: Sendable {
 
   /// - Parameter key: `car_…`; nil: requests have none.
   init(_ address: ServiceAddress, key: String?) throws(ServiceFailure) {
-    self.address = address
-    self.key = key
+    (self.address, self.key) = (address, key)
     do throws(CredentialError) { tls = try APIConnection.context(address.proof) } catch {
       throw ServiceFailure("\(error)")
     }
@@ -45,9 +43,7 @@ struct APIClient: Sendable {
   /// Hands on the body of the answer part by part, without holding it.
   ///
   /// - Throws: ``ServiceFailure``, or what `take` throws.
-  func download(
-    _ request: APIRequest, _ take: @escaping @Sendable ([UInt8]) async throws -> Void
-  ) async throws {
+  func download(_ request: APIRequest, _ take: @escaping @Sendable ([UInt8]) async throws -> Void) async throws {
     try await exchange(request) { _, parts in
       while let bytes = try await parts.next() { try await take(bytes) }
     }
@@ -105,9 +101,7 @@ struct APIClient: Sendable {
     }
   }
 
-  private func write(
-    _ request: APIRequest, _ outbound: NIOAsyncChannelOutboundWriter<HTTPRequestPart>
-  ) async throws {
+  private func write(_ request: APIRequest, _ outbound: NIOAsyncChannelOutboundWriter<HTTPRequestPart>) async throws {
     var head = HTTPRequest(
       method: .init(rawValue: request.method.rawValue) ?? .get, scheme: address.proof == .none ? "http" : "https",
       authority: "\(address.host.contains(":") ? "[\(address.host)]" : address.host):\(address.port)",
@@ -152,8 +146,7 @@ struct ReplyParts {
   private let address: ServiceAddress
 
   init(_ parts: NIOAsyncChannelInboundStream<HTTPResponsePart>.AsyncIterator, _ address: ServiceAddress) {
-    self.parts = parts
-    self.address = address
+    (self.parts, self.address) = (parts, address)
   }
 
   mutating func head() async throws -> ServiceReply {

@@ -6,7 +6,6 @@ internal import NIOHTTPTypesHTTP1
 internal import NIOPosix
 internal import PushTransport
 
-/// Connections of ``APIClient``.
 enum APIConnection {
   typealias Channel = NIOAsyncChannel<HTTPResponsePart, HTTPRequestPart>
 

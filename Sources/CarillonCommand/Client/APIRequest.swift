@@ -1,8 +1,8 @@
+internal import Foundation
 internal import Glibc
 internal import HTTPTypes
 internal import PushServer
 
-/// A request to a running service.
 struct APIRequest: Sendable {
   enum Method: String, Sendable {
     case get = "GET", post = "POST", put = "PUT", patch = "PATCH", delete = "DELETE"
@@ -24,10 +24,7 @@ struct APIRequest: Sendable {
   /// Called with the bytes of a file that were sent so far.
   var sent: (@Sendable (Int) -> Void)?
 
-  init(_ method: Method, _ path: String) {
-    self.method = method
-    self.path = path
-  }
+  init(_ method: Method, _ path: String) { (self.method, self.path) = (method, path) }
 
   static func get(_ path: String, query: [(name: String, value: String)] = []) -> APIRequest {
     var request = APIRequest(.get, path)
@@ -36,21 +33,15 @@ struct APIRequest: Sendable {
   }
 
   /// - Parameter json: the body; nil: none.
-  static func post(_ path: String, json: String? = nil) -> APIRequest {
-    APIRequest(.post, path).with(json: json)
-  }
+  static func post(_ path: String, json: String? = nil) -> APIRequest { APIRequest(.post, path).with(json: json) }
 
-  static func patch(_ path: String, json: String) -> APIRequest {
-    APIRequest(.patch, path).with(json: json)
-  }
+  static func patch(_ path: String, json: String) -> APIRequest { APIRequest(.patch, path).with(json: json) }
 
   /// - Parameters:
   ///   - file: its path. `-` is standard input.
   ///   - type: such as `text/csv`.
   ///   - sent: called with the bytes that were sent so far.
-  static func upload(
-    _ path: String, file: String, type: String, sent: (@Sendable (Int) -> Void)? = nil
-  ) -> APIRequest {
+  static func upload(_ path: String, file: String, type: String, sent: (@Sendable (Int) -> Void)? = nil) -> APIRequest {
     var request = APIRequest(.post, path)
     request.sent = sent
     request.headers.append(("content-type", type))
@@ -73,7 +64,6 @@ struct APIRequest: Sendable {
   }
 }
 
-/// What a service answered.
 struct ServiceReply: Sendable {
   var status: Int
   /// Names in lower case.
@@ -95,10 +85,34 @@ struct ServiceFailure: Error, Hashable, Sendable, CustomStringConvertible {
     let detail: String
   }
 
-  init(status: Int? = nil, _ sentence: String) {
-    self.status = status
-    self.sentence = sentence
-  }
+  init(status: Int? = nil, _ sentence: String) { (self.status, self.sentence) = (status, sentence) }
 
   var description: String { sentence }
+}
+
+/// A file that is sent in blocks.
+final class UploadedFile {
+  private let handle: FileHandle
+  private let path: String
+
+  private static let blockByteCount = 64 << 10
+
+  /// - Parameter path: `-` is standard input.
+  /// - Throws: ``ServiceFailure``.
+  init(_ path: String) throws {
+    self.path = path
+    do { handle = path == "-" ? .standardInput : try FileHandle(forReadingFrom: URL(filePath: path)) } catch {
+      throw ServiceFailure("\(path) cannot be read; check the path and its permissions.")
+    }
+  }
+
+  /// - Returns: nil at the end of the file.
+  func next() throws -> [UInt8]? {
+    do {
+      guard let data = try handle.read(upToCount: Self.blockByteCount), !data.isEmpty else { return nil }
+      return Array(data)
+    } catch {
+      throw ServiceFailure("\(path) cannot be read to its end.")
+    }
+  }
 }

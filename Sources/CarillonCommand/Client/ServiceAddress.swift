@@ -17,11 +17,7 @@ struct ServiceAddress: Hashable, Sendable, CustomStringConvertible {
   var port: Int
   var proof: Proof
 
-  init(host: String, port: Int, proof: Proof = .none) {
-    self.host = host
-    self.port = port
-    self.proof = proof
-  }
+  init(host: String, port: Int, proof: Proof = .none) { (self.host, self.port, self.proof) = (host, port, proof) }
 
   /// An address as `http://127.0.0.1:8480` or `https://push.example.com`; nil for any other text.
   init?(url: String, trust: Trust = .system) {

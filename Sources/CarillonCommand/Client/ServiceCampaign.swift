@@ -15,8 +15,7 @@ struct ServiceCampaign: Decodable, Sendable {
     var fractionRead: Double?
     var secondsLeft: Int?
 
-    /// How much is done and how long the rest takes, such as `12 % of 89,909, 4 min left`; nil: not
-    /// known.
+    /// How far it is and what the rest takes, such as `12 % of 89,909, 4 min left`; nil: unknown.
     var text: String? {
       guard let fractionDone else { return nil }
       return NumberText.percent(fractionDone) + (total.map { " of \(NumberText.grouped($0))" } ?? "")

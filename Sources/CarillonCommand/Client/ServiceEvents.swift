@@ -1,4 +1,3 @@
-/// An event of an event stream.
 struct ServiceEvent: Hashable, Sendable {
   var name = "message"
   var id: String?

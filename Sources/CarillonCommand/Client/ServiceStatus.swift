@@ -6,8 +6,7 @@ internal import PushStore
 internal import PushTransport
 internal import PushWire
 
-/// The apps of a service, as `GET /v1/apps` has them. Fields that a service does not have stay
-/// empty.
+/// The apps of a service, from `GET /v1/apps`. Fields that a service does not have stay empty.
 struct ServiceStatus: Decodable, Sendable {
   struct App: Decodable, Sendable {
     var id: String

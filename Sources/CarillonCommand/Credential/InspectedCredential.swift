@@ -31,9 +31,7 @@ enum InspectedCredential: Sendable {
         guard case .certificateMissing = error else { return nil }
       }
     }
-    do throws(CredentialError) {
-      return try TokenKeyInspection.load(file: file)
-    } catch {
+    do throws(CredentialError) { return try TokenKeyInspection.load(file: file) } catch {
       if case .notTokenKey = error, !isNamedLikeKey { return nil }
       throw error
     }
@@ -46,7 +44,6 @@ enum InspectedCredential: Sendable {
     }
   }
 
-  /// The content for machines.
   func json(at unixSeconds: Int64) -> String {
     switch self {
     case .certificate(let inspection): inspection.json(at: unixSeconds)
@@ -56,7 +53,6 @@ enum InspectedCredential: Sendable {
 }
 
 extension CredentialInspection {
-  /// What the file holds, for machines.
   fileprivate func json(at now: Int64) -> String {
     JSONWriter.text {
       $0.field("file", file)
@@ -81,7 +77,6 @@ extension CredentialInspection {
 }
 
 extension TokenKeyInspection {
-  /// What the key is, for machines.
   fileprivate var json: String {
     JSONWriter.text {
       $0.field("file", file)

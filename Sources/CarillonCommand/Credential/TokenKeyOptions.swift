@@ -1,7 +1,6 @@
 internal import ArgumentParser
 internal import Carillon
 
-/// The flags for a token key.
 struct TokenKeyOptions: ParsableArguments {
   @Option(
     help: .init("The token signing key from the developer account, in place of a certificate.", valueName: "file.p8"))

@@ -61,8 +61,7 @@ extension SendJournal {
     }
   }
 
-  /// For a journal without an unfinished campaign: prints the account of the last campaigns, and
-  /// closes the journal.
+  /// Without an unfinished campaign: prints the last campaigns' account, and closes the journal.
   ///
   /// - Throws: the exit status when it is not 0.
   func finishWithoutCampaign(json: Bool) async throws {

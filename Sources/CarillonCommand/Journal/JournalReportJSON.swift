@@ -1,7 +1,6 @@
 internal import PushEngine
 internal import PushWire
 
-/// What is in a journal, for machines.
 enum JournalReportJSON {
   static func text(_ report: JournalReport) -> String {
     return JSONWriter.text {

@@ -3,10 +3,8 @@ internal import PushEngine
 internal import PushSend
 internal import PushWire
 
-/// What is in a journal, for people.
 enum JournalReportTable {
-  /// - Parameter resumeCommand: the command that resumes the campaigns, or prints their account if
-  ///   they have ended.
+  /// - Parameter resumeCommand: resumes the campaigns, or prints their account if they have ended.
   static func text(_ report: JournalReport, resumeCommand: String) -> String {
     var lines: [String] = []
     if report.campaigns.isEmpty {

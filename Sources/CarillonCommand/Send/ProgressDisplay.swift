@@ -2,8 +2,7 @@ internal import Carillon
 internal import PushSend
 internal import PushWire
 
-/// Turns snapshots into lines on a terminal or in a log, and decides when a line is due. It has no
-/// clock and writes nothing.
+/// Turns snapshots into lines, and decides when one is due. It has no clock and writes nothing.
 struct ProgressDisplay {
   private let style: ProgressStyle
   private var lastDrawn: Duration?

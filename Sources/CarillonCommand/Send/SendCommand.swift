@@ -81,8 +81,7 @@ struct SendCommand: AsyncParsableCommand {
       throw ValidationError("--campaign needs --config, which has the settings of its apps.")
     }
     try Options.exclude(content.campaignFlags, "--campaign", because: "the campaign file sets it")
-    try Options.exclude(
-      content.providerFlags, "--campaign", because: "the campaign file and the configuration set it")
+    try Options.exclude(content.providerFlags, "--campaign", because: "the campaign file and the configuration set it")
   }
 
   private func checkContent() throws {
@@ -103,8 +102,7 @@ struct SendCommand: AsyncParsableCommand {
     let isHTTP2 = gateway.isHTTP2
     if isHTTP2 {
       if gateway.environment != nil {
-        try Options.exclude(
-          [("--gateway", gateway.gateway != nil)], "--environment", because: "each selects a gateway")
+        try Options.exclude([("--gateway", gateway.gateway != nil)], "--environment", because: "each selects a gateway")
       }
       try key.check(hasCertificate: identity.certificate != nil, hasTopic: content.topic != nil)
     } else {
@@ -137,8 +135,7 @@ struct SendCommand: AsyncParsableCommand {
     let others = [
       ("--campaign", content.campaign != nil), ("--outcomes", results.outcomes != nil), ("--gone", results.gone != nil),
     ]
-    try Options.exclude(
-      aboutApp + content.campaignFlags + content.providerFlags + others, "--resume", because: reason)
+    try Options.exclude(aboutApp + content.campaignFlags + content.providerFlags + others, "--resume", because: reason)
     if gateway.config == nil, journalFlags.journal == nil {
       throw ValidationError("--resume needs --journal DIR, or a configuration that names one.")
     }
@@ -247,8 +244,7 @@ struct SendCommand: AsyncParsableCommand {
       return try SendPlan.read(campaign: campaign, configuration: configuration, journal: journal)
     }
     let app = try failing(flag: "--app") { try configuration.app(content.app, file: config) }
-    return SendPlan(
-      apps: [app], entries: [try entry(app.id, content.payload ?? "", content.tokens)], journal: journal)
+    return SendPlan(apps: [app], entries: [try entry(app.id, content.payload ?? "", content.tokens)], journal: journal)
   }
 
   private func entry(_ app: String, _ payload: String, _ tokens: String?) throws -> SendPlan.Entry {

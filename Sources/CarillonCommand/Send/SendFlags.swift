@@ -71,7 +71,6 @@ struct ContentFlags: ParsableArguments {
     _ = try Options.priority(priority)
   }
 
-  /// The headers that the flags set.
   func apply(to notification: inout PushNotification) throws {
     notification.expiration = expiration.flatMap(PushNotification.Expiration.init(parsing:))
     notification.priority = try Options.priority(priority).flatMap(PushNotification.Priority.init(rawValue:))
@@ -124,7 +123,6 @@ struct GatewayFlags: ParsableArguments {
 
   var isHTTP2: Bool { transport == .http2 }
 
-  /// Flags that HTTP/2 alone has.
   var providerFlags: [(String, Bool)] {
     [("--environment", environment != nil), ("--request-timeout", requestTimeout != nil)]
   }

@@ -19,8 +19,7 @@ struct SendTerminal: Sendable {
   ///
   /// - Throws: the exit status when it is not 0, or why nothing could be sent.
   func run(_ send: Send, at unixSeconds: UInt32) async throws {
-    let ending = try await send.run(
-      opened, at: unixSeconds, notice: { Self.say($0.asSentence) }, alongside: watch)
+    let ending = try await send.run(opened, at: unixSeconds, notice: { Self.say($0.asSentence) }, alongside: watch)
     // Closing the journal removes the accounts of ended campaigns, so the account is printed first:
     // after a kill in between, resuming prints it again.
     // If nothing was sent, people need only the reason. Machines always get an object.
@@ -69,8 +68,7 @@ struct SendTerminal: Sendable {
     while true { sleep(3600) }
   }
 
-  /// A busy machine takes its time to list what was in flight. The command waits as long as that
-  /// gets less.
+  /// A busy machine takes its time to list what was in flight: it is waited for while it gets less.
   private func stopSoon(_ running: Send, _ ending: OnceFlag, known: Int, looks: Int = closingLooks) {
     SignalWatch.after(Self.closingTime) {
       let left = running.account.asIfOver.inFlightCount

@@ -24,9 +24,7 @@ struct InitCommand: AsyncParsableCommand {
   var port = 8480
 
   func run() async throws {
-    guard (1...65533).contains(port) else {
-      throw ValidationError("--port must be from 1 to 65533, not \(port).")
-    }
+    guard (1...65533).contains(port) else { throw ValidationError("--port must be from 1 to 65533, not \(port).") }
     let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? "carillon"
     let setup = ServiceSetup(directory: folder, isTrial: isTrial, port: port, program: program)
     try await setup.write()

@@ -59,8 +59,7 @@ struct ServeCommand: AsyncParsableCommand {
     if !debuggable { ProcessMemory.hide() }
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
     let daemon = RestartingDaemon(
-      configuration, file: config, log: log,
-      manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
+      configuration, file: config, log: log, manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
     ) { sentence in
       StandardStream.error.writeLine("carillon: \(sentence)")
       // At once: whatever does not end would hold up an ordinary end, too.

@@ -17,9 +17,7 @@ struct ServiceSetup: Sendable {
 
   init(directory: String, isTrial: Bool, port: Int, program: String) {
     self.directory = directory.count > 1 && directory.hasSuffix("/") ? String(directory.dropLast()) : directory
-    self.isTrial = isTrial
-    self.port = port
-    self.program = program
+    (self.isTrial, self.port, self.program) = (isTrial, port, program)
   }
 
   static let app = "news"
@@ -36,9 +34,7 @@ struct ServiceSetup: Sendable {
     for file in [configurationFile, keyFile] where files.fileExists(atPath: file) {
       throw CarillonError(.configuration, "\(file) exists; name another folder, or remove it.")
     }
-    do {
-      try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
-    } catch {
+    do { try files.createDirectory(atPath: directory, withIntermediateDirectories: true) } catch {
       throw CarillonError(.output, "\(directory) cannot be made; check the path and its permissions.")
     }
     try write(SetupText.configuration(self), to: configurationFile, mode: 0o644)
@@ -74,6 +70,5 @@ struct ServiceSetup: Sendable {
     }
   }
 
-  /// What to do next, for the terminal.
   var nextSteps: String { SetupText.nextSteps(self) }
 }

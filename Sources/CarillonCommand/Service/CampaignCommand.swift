@@ -104,8 +104,7 @@ struct CampaignCommand: AsyncParsableCommand {
   }
 
   struct Outcomes: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(
-      abstract: "Prints everything that was not accepted, as CSV.")
+    static let configuration = CommandConfiguration(abstract: "Prints everything that was not accepted, as CSV.")
 
     @OptionGroup var campaign: Named
 

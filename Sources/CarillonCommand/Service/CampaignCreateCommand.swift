@@ -30,12 +30,9 @@ struct CampaignCreateCommand: AsyncParsableCommand {
   var language: [String] = []
   @Option(help: .init("When it begins, with offset, such as 2027-01-31T09:00:00+01:00.", valueName: "time"))
   var sendAt: String?
-  @Option(
-    help: .init(
-      "The wall-clock time at which each device gets it, such as 2027-01-31T09:00.", valueName: "time"))
+  @Option(help: .init("The wall-clock time at which each device gets it, such as 2027-01-31T09:00.", valueName: "time"))
   var localTime: String?
-  @Option(
-    help: .init("Devices without a time zone: appDefault (the default) or skip.", valueName: "rule"))
+  @Option(help: .init("Devices without a time zone: appDefault (the default) or skip.", valueName: "rule"))
   var missingTimeZone: String?
   @Option(help: .init("Where the local time has passed: now (the default) or skip.", valueName: "rule"))
   var past: String?

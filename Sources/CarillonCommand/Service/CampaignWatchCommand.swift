@@ -24,8 +24,7 @@ struct CampaignWatchCommand: AsyncParsableCommand {
     let start = ContinuousClock.now
     let heard = Mutex<Duration?>(nil)
     var isOver = false
-    // The stream ends with the service, and perhaps with a proxy: the next one begins with a
-    // snapshot.
+    // The stream ends with the service or a proxy: the next one begins with a snapshot.
     while !isOver {
       do {
         isOver = try await client.events(.get("\(path)/events")) { event in

@@ -5,8 +5,7 @@ internal import PushSend
 internal import PushServer
 internal import PushTransport
 
-/// How a command finds the running service, and which key it shows: `@OptionGroup var service:
-/// ServiceOptions`.
+/// How a command finds the service, and its key: `@OptionGroup var service: ServiceOptions`.
 struct ServiceOptions: ParsableArguments {
   @Option(help: .init("The configuration of the service, on the same machine.", valueName: "file"))
   var config: String?

@@ -53,8 +53,7 @@ struct StatusCommand: AsyncParsableCommand {
   }
 }
 
-/// The terminal of `carillon status --watch`. What has not changed is not erased, so it does not
-/// flicker.
+/// The terminal of `carillon status --watch`. Only what has changed is erased, against flicker.
 private struct StatusScreen {
   let isTerminal: Bool
   private var hasShown = false

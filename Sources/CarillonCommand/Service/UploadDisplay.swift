@@ -45,7 +45,6 @@ final class UploadDisplay: Sendable {
     if stream.isTerminal { _ = stream.write(Array("\r\(line)\u{1B}[K".utf8)) } else { stream.writeLine(line) }
   }
 
-  /// Removes the line from a terminal.
   private func clear() {
     guard stream.isTerminal, shownAt.withLock({ $0 }) != nil else { return }
     _ = stream.write(Array("\r\u{1B}[K".utf8))

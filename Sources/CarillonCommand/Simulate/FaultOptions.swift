@@ -3,8 +3,7 @@ internal import Carillon
 internal import PushGateway
 internal import PushServer
 
-/// The most common fault rules as flags. They become the same tree as a rules file, so both have
-/// the same meaning.
+/// The most common fault rules as flags: the same tree as a rules file has, with the same meaning.
 struct FaultOptions: ParsableArguments {
   @Option(help: .init("Refuses tokens that begin with these hexadecimal digits; may be repeated.", valueName: "hex"))
   var refusePrefix: [String] = []

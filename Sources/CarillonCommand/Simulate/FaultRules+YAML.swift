@@ -5,11 +5,8 @@ internal import PushServer
 extension FaultRules {
   /// Reads the simulator's fault rules from a file. Relative paths start at the file's folder.
   ///
-  /// - Parameter overrides: Takes the place of the same keys at the top of the file, and of single
-  ///   keys under `http2`.
-  static func read(
-    file: String, overrides: [String: RuleTree] = [:]
-  ) throws(ConfigurationError) -> FaultRules {
+  /// - Parameter overrides: replaces these keys at the top of the file, and single ones of `http2`.
+  static func read(file: String, overrides: [String: RuleTree] = [:]) throws(ConfigurationError) -> FaultRules {
     let node = try YAMLNode.read(file: file)
     guard case .map(var tree) = RuleTree(node) else {
       throw node.error("must hold keys and values, as in \"answer-delay: 200ms\"")

@@ -1,7 +1,6 @@
 internal import PushGateway
 internal import PushTransport
 
-/// What `simulate` prints for people.
 enum SimulateReport {
   static func ready(_ simulator: GatewaySimulator, host: String) -> String {
     var text = "Gateway on \(host), port \(simulator.gatewayPort); feedback service on port \(simulator.feedbackPort)"

@@ -19,7 +19,6 @@ struct GatewayRecord: Sendable {
     case channel(String)
   }
 
-  /// Everything about one app.
   struct App: Sendable {
     var fates: [Key: Fate] = [:]
     /// Lines with neither token nor channel.
@@ -32,13 +31,10 @@ struct GatewayRecord: Sendable {
 
   /// By the topic of the app's certificate or, over HTTP/2, its bundle identifier.
   var apps: [String: App] = [:]
-  /// Lines that were read.
   private(set) var lineCount = 0
 
-  /// The number of bytes that are read at a time.
   private static let blockByteCount = 1 << 20
 
-  /// Reads a record.
   init(file: String) throws(CarillonError) {
     do {
       let handle = try FileHandle(forReadingFrom: URL(filePath: file))
@@ -73,9 +69,7 @@ struct GatewayRecord: Sendable {
     CarillonError(.configuration, "\(file):\(line) is no line of a simulator's record, or the record is cut off")
   }
 
-  private mutating func add(_ line: RecordLine) {
-    apps[line.app, default: App()].add(line)
-  }
+  private mutating func add(_ line: RecordLine) { apps[line.app, default: App()].add(line) }
 }
 
 extension GatewayRecord.App {

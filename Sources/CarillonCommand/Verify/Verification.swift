@@ -3,8 +3,7 @@ internal import Foundation
 internal import PushSend
 internal import PushWire
 
-/// Compares an account and its list of outcomes with the record of the simulator that everything
-/// was sent to.
+/// Compares an account and its list of outcomes with the record of the simulator.
 ///
 /// What is compared: each refused line of the record with its row of the list, each row of the list
 /// with the lines of its token, the counts of the account with the rows and lines, and the sum of
@@ -36,7 +35,6 @@ struct Verification: Sendable {
   /// Sentences about the first of them.
   private(set) var differences: [String] = []
 
-  /// The most differences that are described.
   static let describedLimit = 20
 
   /// Reads the three files and compares them.
@@ -47,9 +45,7 @@ struct Verification: Sendable {
   ///   - record: of `carillon simulate --record`.
   ///   - topics: which topic of the record an app of the account is, by the app's id; what is not
   ///     there is found by its name.
-  init(
-    account: String, outcomes: String, record: String, topics: [String: String] = [:]
-  ) throws(CarillonError) {
+  init(account: String, outcomes: String, record: String, topics: [String: String] = [:]) throws(CarillonError) {
     let bytes = try describingErrors { try TextFile.read(account) }
     guard let accounts = AccountJSON.file(reading: bytes)?.apps.mapValues(\.account) else {
       throw CarillonError(.configuration, "\(account) is not an account in JSON")
@@ -158,9 +154,7 @@ struct Verification: Sendable {
       }
     }
     // Over HTTP/2 each line of the token file has an identifier, also where a token is repeated.
-    if record.isHTTP2 {
-      matches.distinct = max(matches.distinct, record.identifiers.count - doubtful(listed, record))
-    }
+    if record.isHTTP2 { matches.distinct = max(matches.distinct, record.identifiers.count - doubtful(listed, record)) }
     return matches
   }
 
@@ -315,7 +309,6 @@ struct VerifiedList {
 }
 
 extension Verification {
-  /// The result for machines.
   var json: String {
     return JSONWriter.text {
       $0.field("agrees", differenceCount == 0)

@@ -4,7 +4,6 @@ internal import Foundation
 extension AccountJSON {
   /// A whole account, as ``text(_:)`` writes it.
   package struct File: Decodable, Sendable {
-    /// The accounts, by the app's id.
     package var apps: [String: App]
     package var seconds: Double
 
@@ -18,7 +17,6 @@ extension AccountJSON {
     }
   }
 
-  /// One app of an account.
   package struct App: Decodable, Sendable {
     package var account: CampaignAccount
     package var notes: [String]
@@ -64,7 +62,5 @@ extension AccountJSON {
   }
 
   /// Nil for what is not an account.
-  package static func file(reading bytes: [UInt8]) -> File? {
-    try? JSONDecoder().decode(File.self, from: Data(bytes))
-  }
+  package static func file(reading bytes: [UInt8]) -> File? { try? JSONDecoder().decode(File.self, from: Data(bytes)) }
 }

@@ -13,7 +13,6 @@ package enum AccountJSON {
     }
   }
 
-  /// The account of one app.
   package static func bytes(of account: CampaignAccount) -> [UInt8] {
     Array(JSONWriter.text { write(AccountSnapshot.App(id: "", account: account), to: &$0) }.utf8)
   }

@@ -8,7 +8,6 @@ package struct UnreadPart: Hashable, Sendable {
   package var tokens: String
   package var unread: AudienceUnread
 
-  /// The fields of an object.
   package func write(to json: inout JSONWriter) {
     json.field("tokens", tokens)
     json.field("fromLine", unread.line)
@@ -20,8 +19,7 @@ package struct UnreadPart: Hashable, Sendable {
   package var sentence: String {
     let file = tokens == "-" ? "standard input" : tokens
     guard let byteCount = unread.byteCount, let fileByteCount = unread.fileByteCount, fileByteCount > 0 else {
-      return
-        "never read: what comes in line \(NumberText.grouped(Int(clamping: unread.line))) of \(file) and after it"
+      return "never read: what comes in line \(NumberText.grouped(Int(clamping: unread.line))) of \(file) and after it"
     }
     let percent = NumberText.percent(Double(byteCount) / Double(fileByteCount))
     guard let lineCount = unread.estimatedLineCount else {

@@ -13,10 +13,7 @@ package struct AccountSnapshot: Hashable, Sendable {
     /// Token files that were not read to their end.
     package var neverRead: [UnreadPart] = []
 
-    package init(id: String, account: CampaignAccount = CampaignAccount()) {
-      self.id = id
-      self.account = account
-    }
+    package init(id: String, account: CampaignAccount = CampaignAccount()) { (self.id, self.account) = (id, account) }
   }
 
   /// In the order in which they are shown.
@@ -26,9 +23,7 @@ package struct AccountSnapshot: Hashable, Sendable {
   package var settledBefore = 0
 
   package init(apps: [App], seconds: Double, settledBefore: Int = 0) {
-    self.apps = apps
-    self.seconds = seconds
-    self.settledBefore = settledBefore
+    (self.apps, self.seconds, self.settledBefore) = (apps, seconds, settledBefore)
   }
 
   /// Notifications that got their outcome, per second.

@@ -13,8 +13,7 @@ package struct SendJournal: Sendable {
 
   /// Opens a journal, or makes it.
   ///
-  /// - Parameter skipsDamage: skips damaged places, and counts what is lost there. False: damage is
-  ///   an error.
+  /// - Parameter skipsDamage: skips damage, and counts what is lost there. False: it is an error.
   package static func open(
     _ settings: JournalConfiguration, directory: String, skipsDamage: Bool
   ) throws(JournalProblem) -> SendJournal {
@@ -48,8 +47,7 @@ package struct SendJournal: Sendable {
         + "(\(campaign.account.settled) of \(campaign.account.submitted) notifications settled)")
   }
 
-  /// What the journal keeps of a campaign of `carillon send`, and the fingerprint of its token
-  /// file.
+  /// What the journal keeps of a campaign of `carillon send`, with its token file's fingerprint.
   func context(
     of campaign: JournalledCampaign
   ) throws(CarillonError) -> (send: CampaignContext.Send, tokens: FileFingerprint) {
@@ -77,8 +75,7 @@ package struct SendJournal: Sendable {
 
   /// The campaigns of the last account, when none is unfinished.
   ///
-  /// - Throws: an error if no campaign had begun: the journal stays as it is, so that the next
-  ///   attempt gets the same error.
+  /// - Throws: an error if no campaign had begun: the next attempt then gets the same error.
   package func lastEnded() throws(CarillonError) -> [JournalledCampaign] {
     let last = report.campaigns.map(\.campaign.group).max()
     let ended = report.campaigns.map(\.campaign).filter { $0.group == last }
@@ -94,11 +91,7 @@ package struct SendJournal: Sendable {
   /// Completes the lists of campaigns that have ended. Returns sentences for the user.
   /// A list that cannot be completed does not stop the account.
   package func completeLists(of ended: [JournalledCampaign]) -> [String] {
-    do {
-      return try EndedLists(self, ended).complete()
-    } catch {
-      return [CarillonError(describing: error).message]
-    }
+    do { return try EndedLists(self, ended).complete() } catch { return [CarillonError(describing: error).message] }
   }
 
   /// The account of campaigns that have ended.
@@ -114,9 +107,7 @@ package struct SendJournal: Sendable {
   /// - Parameter forgetsEnded: false: keeps the campaigns that have ended until another one has, so
   ///   that their account can be asked for again.
   package func close(forgetsEnded: Bool = true) async throws(CarillonError) {
-    do throws(JournalProblem) {
-      try await journal.close(forgetsEnded: forgetsEnded)
-    } catch {
+    do throws(JournalProblem) { try await journal.close(forgetsEnded: forgetsEnded) } catch {
       throw CarillonError(.journal, "\(error)")
     }
   }
@@ -133,11 +124,7 @@ package struct SendJournal: Sendable {
     journal.beforeCommits { try? lists.sync() }
     journal.abandonCampaigns(lists.listener)
     // Their accounts are whole when everything has found its place in the journal.
-    do throws(JournalProblem) {
-      try await journal.makeDurable()
-    } catch {
-      throw CarillonError(.journal, "\(error)")
-    }
+    do throws(JournalProblem) { try await journal.makeDurable() } catch { throw CarillonError(.journal, "\(error)") }
     return (journal.campaigns.filter { groups.contains($0.group) }, lists.finish())
   }
 }

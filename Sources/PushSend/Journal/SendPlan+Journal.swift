@@ -47,8 +47,7 @@ extension SendPlan {
       }
       try check(context.payloadFile, context.payload)
       try check(context.tokensFile, tokens)
-      var entry = try Entry(
-        app: context.app.id, payloadFile: context.payloadFile, tokens: context.tokensFile)
+      var entry = try Entry(app: context.app.id, payloadFile: context.payloadFile, tokens: context.tokensFile)
       entry.tokensName = context.tokensName
       let settledLines =
         context.outcomes == nil
@@ -66,14 +65,11 @@ extension SendPlan {
         "\(configurationFile) has no app \(quoted), which the campaign in the journal \(opened.directory) sends "
           + "through; it has \(present). Use a configuration with that app, or none")
     }
-    guard changed.isEmpty else {
-      throw CarillonError(.journalContent, changed.joined(separator: "; "))
-    }
+    guard changed.isEmpty else { throw CarillonError(.journalContent, changed.joined(separator: "; ")) }
     return plan
   }
 
-  /// How the headers of what is still to be sent would differ from what was sent; nil if they do
-  /// not.
+  /// How the headers of what is still to be sent would differ from what was sent; nil: not at all.
   private static func difference(
     of app: AppConfiguration, from before: AppConfiguration, _ headers: ProviderHeaders?
   ) -> String? {
@@ -83,9 +79,7 @@ extension SendPlan {
     }
     guard let headers, let topic = app.topic, let begun = headers.topic,
       headers.pushType.topic(for: topic) != begun, app.topic != before.topic
-    else {
-      return nil
-    }
+    else { return nil }
     return "the app \(app.id) has the topic \(topic) now, and the campaign began with \(begun)"
   }
 }

@@ -1,8 +1,7 @@
 internal import Carillon
 internal import PushEngine
 
-/// The list of outcomes of abandoned campaigns, completed with the notifications that were not
-/// sent.
+/// The outcomes of abandoned campaigns, completed with the notifications that were not sent.
 struct AbandonedLists: Sendable {
   private var file: OutcomesFile?
   private var tokens: [UInt64: String] = [:]

@@ -37,7 +37,6 @@ final class GoneFile: Sendable {
     if let problem { fail(problem) }
   }
 
-  /// Makes durable what was written since the last call.
   func sync() throws(UnsyncedList) {
     guard isDirty.exchange(false, ordering: .acquiringAndReleasing) else { return }
     let code = output.sync()

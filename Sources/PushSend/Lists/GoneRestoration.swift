@@ -51,7 +51,6 @@ extension GoneFile {
 }
 
 extension Account {
-  /// Devices that the service has called gone.
   fileprivate var goneCount: Int { rejected.filter { Outcome.rejected($0.key).isGone }.values.reduce(0, +) }
 }
 

@@ -13,8 +13,7 @@ package struct OutcomesColumns: Hashable, Sendable {
   package var namesTime = false
 
   package init(namesSource: Bool = false, namesTime: Bool = false) {
-    self.namesSource = namesSource
-    self.namesTime = namesTime
+    (self.namesSource, self.namesTime) = (namesSource, namesTime)
   }
 
   package var names: [String] {
@@ -42,13 +41,10 @@ package final class OutcomesFile: Sendable {
   /// Creates the file, or empties it.
   package init(path: String, columns: OutcomesColumns) throws {
     failure = ListFailure(title: Self.title(path))
-    do throws(OutputFile.Problem) {
-      descriptor = try OutputFile.open(path, flags: O_TRUNC)
-    } catch {
+    do throws(OutputFile.Problem) { descriptor = try OutputFile.open(path, flags: O_TRUNC) } catch {
       throw CarillonError(.list, failure.sentence(error.text))
     }
-    self.path = path
-    self.columns = columns
+    (self.path, self.columns) = (path, columns)
     append(Self.header(columns))
     // A process that is killed before the first row leaves a list without rows, not an empty file.
     _ = finish()
@@ -56,11 +52,9 @@ package final class OutcomesFile: Sendable {
 
   /// Continues an existing file, of whose rows only some are still right.
   ///
-  /// It is replaced as a whole: a process that is killed here leaves either the old file or the new
-  /// one.
+  /// Replaced as a whole: a process killed here leaves either the old file or the new one.
   ///
-  /// - Parameter rows: what it holds from the beginning, each with its line end: from
-  ///   ``OutcomesHistory``.
+  /// - Parameter rows: what it begins with, each with its line end: from ``OutcomesHistory``.
   package init(replacing path: String, columns: OutcomesColumns, rows: [String]) throws {
     failure = ListFailure(title: Self.title(path))
     var status = stat()
@@ -77,8 +71,7 @@ package final class OutcomesFile: Sendable {
     } catch {
       throw CarillonError(.list, failure.sentence(error.text))
     }
-    self.path = path
-    self.columns = columns
+    (self.path, self.columns) = (path, columns)
     func check(_ problem: String?) throws {
       guard let problem else { return }
       if let replacement { unsafe unlink(replacement) }
@@ -173,5 +166,42 @@ package final class OutcomesFile: Sendable {
       file.append(
         "\(line),\(OutcomesFile.field(channel ?? token)),\(outcome.kind.rawValue),\(reason)\(time)\(suffix)\n")
     }
+  }
+}
+
+/// Why a list can no longer be written. The first reason counts, and is reported once.
+final class ListFailure: Sendable {
+  private struct State {
+    var problem: String?
+    var handler: (@Sendable (String) -> Void)?
+  }
+
+  /// How sentences about the list begin.
+  let title: String
+  private let state = Mutex(State())
+
+  init(title: String) { self.title = title }
+
+  /// The sentence for the handler; nil if nothing has failed.
+  var sentence: String? { problem.map(sentence) }
+  func sentence(_ problem: String) -> String { "\(title) cannot be written: \(problem)" }
+
+  /// That the list is not complete, in a sentence; nil if it is.
+  var incompleteness: String? { problem.map { "\(title) is not complete: \($0)" } }
+
+  var problem: String? { state.withLock { $0.problem } }
+
+  /// Notes a failure, for the next ``report()``.
+  func note(_ problem: String) { state.withLock { $0.problem = $0.problem ?? problem } }
+
+  /// Calls `handler` once with a sentence when the list can no longer be written, from any thread.
+  func onFailure(_ handler: @escaping @Sendable (String) -> Void) { state.withLock { $0.handler = handler } }
+
+  /// Calls the handler if there is a failure. Not to be called under a lock.
+  func report() {
+    let (problem, handler) = state.withLock { state in
+      (state.problem, state.problem == nil ? nil : exchange(&state.handler, with: nil))
+    }
+    if let problem { handler?(sentence(problem)) }
   }
 }

@@ -17,9 +17,7 @@ package struct OutcomesHistory {
   /// The rows of one campaign.
   struct Listed {
     var lines: Set<UInt64> = []
-    /// The counts, by outcome.
     var counts: [Outcome.Kind: Int] = [:]
-    /// Devices that the service has called gone.
     var gone: [GoneDevice] = []
   }
 
@@ -31,9 +29,7 @@ package struct OutcomesHistory {
     var settled: SettledLines?
 
     package init(app: String, tokens: String, settled: SettledLines?) {
-      self.app = app
-      self.tokens = tokens
-      self.settled = settled
+      (self.app, self.tokens, self.settled) = (app, tokens, settled)
     }
   }
 

@@ -9,7 +9,6 @@ internal import PushWire
 /// the list itself was lost, cut or replaced by an older one, or after a loss of power with `--sync
 /// never`.
 struct OutcomesRestoration {
-  /// A campaign of the list.
   struct Source {
     var app: String
     var tokens: String

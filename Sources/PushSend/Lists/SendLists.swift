@@ -4,9 +4,7 @@ internal import PushWire
 
 /// The files that list notifications one by one.
 struct SendLists: Sendable {
-  /// What was not accepted.
   let outcomes: OutcomesFile?
-  /// Devices that are gone.
   let gone: GoneFile?
 
   /// Opens them. Those of a resumed send get the rows that they lack.
@@ -80,7 +78,6 @@ struct SendLists: Sendable {
     gone?.failure.onFailure(handler)
   }
 
-  /// Makes durable what was written since the last call.
   func sync() throws(UnsyncedList) {
     try outcomes?.sync()
     try gone?.sync()

@@ -10,8 +10,7 @@ extension Bridge {
     _ configuration: BridgeConfiguration,
     judge: @escaping @Sendable (PeerIdentity, String?) -> ClientCertificatePolicy.Refusal?
   ) throws(CarillonError) -> (context: TLSContext, certificate: CertificateInspection) {
-    var clients = ClientCertificatePolicy(
-      request: .required, trust: configuration.clientAuthority.map { .file($0) })
+    var clients = ClientCertificatePolicy(request: .required, trust: configuration.clientAuthority.map { .file($0) })
     clients.judge = judge
     do throws(CredentialError) {
       let credential = try Credential.load(

@@ -37,10 +37,7 @@ package final class Bridge: Sendable {
     _ configuration: BridgeConfiguration, tenants: [Tenant], deployment: Deployment, outcomes: OutcomeRecorder,
     store: any Store, logger: Logger
   ) throws(CarillonError) {
-    self.configuration = configuration
-    self.deployment = deployment
-    self.store = store
-    self.logger = logger
+    (self.configuration, self.deployment, self.store, self.logger) = (configuration, deployment, store, logger)
     apps = BridgeApps(
       memory: configuration.connection.memory, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
     // One app's file is no reason not to serve the others.
@@ -58,9 +55,7 @@ package final class Bridge: Sendable {
     Dictionary(tenants.map { ($0.id, $0.queueByteCount) }) { first, _ in first }
   }
 
-  /// The counts, by app.
   package var counts: [String: BridgeCounts] { apps.counts }
-  /// Clients that were refused, of all apps.
   package var refusedCount: Int { state.withLock { $0.refusedCount } }
   var isEnding: Bool { state.withLock { $0.isEnding } }
   var connectionCount: Int { state.withLock { $0.connectionCount } }
@@ -74,9 +69,7 @@ package final class Bridge: Sendable {
     }
   }
 
-  func hasRoom(_ app: PushApp) -> Bool {
-    app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 }
-  }
+  func hasRoom(_ app: PushApp) -> Bool { app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 } }
 
   /// Reads its certificate and the authorities of clients again, for new connections.
   ///
@@ -102,9 +95,7 @@ package final class Bridge: Sendable {
   /// When a new connection may begin its handshake.
   func admits(_ address: String, now: Instant) -> HandshakeLimit.Turn {
     let (turn, isDue) = state.withLock { state -> (HandshakeLimit.Turn, Bool) in
-      guard !state.isEnding, state.connectionCount < configuration.connectionLimit else {
-        return (.never, false)
-      }
+      guard !state.isEnding, state.connectionCount < configuration.connectionLimit else { return (.never, false) }
       let turn = state.limit.turn(address, now: now)
       if turn != .never { state.connectionCount += 1 }
       return (turn, state.episodes.add(turn, now: now))

@@ -30,18 +30,14 @@ package struct BridgeConfiguration: Hashable, Sendable {
   package var stallTime = Duration.seconds(60)
   package var connection = BridgeConnection.Settings()
 
-  package init(listen: Listen, certificate: String) {
-    self.listen = listen
-    self.certificate = certificate
-  }
+  package init(listen: Listen, certificate: String) { (self.listen, self.certificate) = (listen, certificate) }
 }
 
 extension BridgeConfiguration {
   init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     let listen = try Listen(reader.require("listen", example: "\"0.0.0.0:2195\""))
-    self.init(
-      listen: listen, certificate: try reader.require("certificate", example: "bridge.pem").filePath())
+    self.init(listen: listen, certificate: try reader.require("certificate", example: "bridge.pem").filePath())
     if let value = reader.take("feedback") { feedback = try Listen(value) }
     key = try reader.take("key")?.filePath()
     clientAuthority = try reader.take("client-ca")?.filePath()

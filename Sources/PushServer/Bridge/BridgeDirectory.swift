@@ -77,7 +77,6 @@ package struct BridgeDirectory: Sendable {
 
   private static let digestPrefix = "sha256:"
 
-  /// Whether a pin is a digest, and no file.
   package static func isDigest(_ pin: String) -> Bool { pin.hasPrefix(digestPrefix) }
 
   private static func fingerprint(_ pin: String, app: String) throws(CarillonError) -> String {

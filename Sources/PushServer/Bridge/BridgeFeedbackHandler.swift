@@ -6,8 +6,7 @@ internal import PushStore
 internal import PushTransport
 internal import PushWire
 
-/// The bridge's feedback service for one client: sends what was found since the last time, then
-/// closes.
+/// The bridge's feedback service for one client: sends what is new, then closes.
 ///
 /// The list counts as handed out when the client's system has acknowledged all of it and the client
 /// has closed in good order. Otherwise the next client gets it again. A client that reads slowly
@@ -86,9 +85,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     // After a failed handshake, TLS sends its alert and closes.
-    if case .handshaking = phase {
-      return bridge.handshakeFailed(context.remoteAddress?.ipAddress ?? "", "\(error)")
-    }
+    if case .handshaking = phase { return bridge.handshakeFailed(context.remoteAddress?.ipAddress ?? "", "\(error)") }
     abandon()
     context.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)
   }
@@ -162,8 +159,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
     isReadingStore = true
     context.eventLoop.makeFutureWithTask {
-      try await store.undeliveredFeedback(
-        app: id, after: cursor, through: end, limit: FeedbackTuple.blockTupleCount)
+      try await store.undeliveredFeedback(app: id, after: cursor, through: end, limit: FeedbackTuple.blockTupleCount)
     }.whenComplete { result in
       bound.value.isReadingStore = false
       switch result {
@@ -214,8 +210,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
     guard let app, case .acknowledged = phase else { return }
     phase = .closed
     let (store, cursor, count) = (bridge.store, cursor, count)
-    let loop = context?.eventLoop
-    guard let loop else { return app.endFeedback(0) }
+    guard let loop = context?.eventLoop else { return app.endFeedback(0) }
     let bound = NIOLoopBound(self, eventLoop: loop)
     let logger = bridge.logger
     loop.makeFutureWithTask { if count > 0 { try await store.setFeedbackCursor(app: app.id, to: cursor) } }

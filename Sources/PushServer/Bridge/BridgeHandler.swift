@@ -5,8 +5,7 @@ internal import PushService
 internal import PushTransport
 internal import PushWire
 
-/// One client of the bridge: a channel handler around a ``BridgeConnection``. Used on its channel's
-/// event loop only.
+/// A channel handler around a ``BridgeConnection``. Used on its channel's event loop only.
 final class BridgeHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -22,8 +21,7 @@ final class BridgeHandler: ChannelInboundHandler {
   private var timer: (at: Instant, scheduled: Scheduled<Void>)?
 
   init(_ bridge: Bridge, _ tls: TLSHandler) {
-    self.bridge = bridge
-    self.tls = tls
+    (self.bridge, self.tls) = (bridge, tls)
     generation = bridge.generation
     connection = BridgeConnection(bridge.configuration.connection, logger: bridge.logger) { [bridge] in
       bridge.hasRoom($0)

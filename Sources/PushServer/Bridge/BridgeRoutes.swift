@@ -4,16 +4,12 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// What the bridge has done for an app's clients.
 struct BridgeRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
-  /// Nil: the service has none.
   let bridge: Bridge?
 
-  func add(to router: Router<ControlContext>) {
-    router.get("v1/apps/{app}/bridge", use: getBridge)
-  }
+  func add(to router: Router<ControlContext>) { router.get("v1/apps/{app}/bridge", use: getBridge) }
 
   private func getBridge(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .read)

@@ -9,7 +9,6 @@ internal import ServiceLifecycle
 /// Listens for the bridge's clients while the service runs.
 struct BridgeService: Service {
   let bridge: Bridge
-  /// The one of all listeners.
   let reserve: DescriptorReserve
   /// Ends when the notifications of earlier processes are recovered.
   let isReady: AsyncStream<Void>
@@ -21,8 +20,7 @@ struct BridgeService: Service {
   /// How soon a client hears that its app takes nothing more.
   private static let interval = Duration.milliseconds(500)
 
-  /// How much of `drain` the answers of frames may take. The rest is for clients, to read how far
-  /// their frames came and to close.
+  /// How much of `drain` the answers of frames may take. Clients have the rest, to close.
   private var concludingTime: Duration { drain - min(bridge.configuration.connection.session.drainTime, drain / 2) }
 
   func run() async throws {
@@ -87,8 +85,7 @@ extension Bridge {
         try channel.pipeline.syncOperations.addHandler(handler(self, tls))
       }
     } catch {
-      throw CarillonError(
-        .configuration, "The bridge: \(ListenFailure("bridge.listen", listen, error)).")
+      throw CarillonError(.configuration, "The bridge: \(ListenFailure("bridge.listen", listen, error)).")
     }
   }
 
@@ -100,8 +97,7 @@ extension Bridge {
     }
   }
 
-  /// A peer that has vanished is noticed after two minutes at the latest, before its provider comes
-  /// back for long.
+  /// A vanished peer is noticed within two minutes, before its provider comes back for long.
   private func keepAlive(_ channel: any Channel) throws {
     guard let options = channel.syncOptions else { return }
     try options.setOption(.socketOption(.so_keepalive), value: 1)

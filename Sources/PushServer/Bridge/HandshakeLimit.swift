@@ -52,8 +52,7 @@ struct HandshakeLimit: Sendable {
   }
 }
 
-/// Connections that were held or closed because their address opens too many, for the log: one line
-/// a minute while it goes on.
+/// Held and closed connections of addresses that open too many: one line of the log a minute.
 struct HandshakeEpisodes: Sendable {
   private(set) var heldCount = 0
   private(set) var turnedAwayCount = 0

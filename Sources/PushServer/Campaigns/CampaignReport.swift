@@ -10,10 +10,8 @@ struct CampaignReport: Sendable {
   /// As it is stored. While it runs, its reason says what it waits for at present.
   var record: CampaignHead
   var account = CampaignAccount()
-  /// The number of planned parts.
   var partCount = 0
   var endedPartCount = 0
-  /// When the next part begins, if one waits.
   var nextPartAt: StoreInstant?
   /// When the first and the last part begin or began; nil before it is divided.
   var partTimes: ClosedRange<StoreInstant>?
@@ -47,8 +45,7 @@ struct CampaignReport: Sendable {
     guard record.status == .running, !isWaiting, nextPartAt == nil, pace > 0, let share, share > 0, share < 1 else {
       return nil
     }
-    let left = Double(account.settled) * (1 / share - 1)
-    let seconds = left / pace
+    let seconds = Double(account.settled) * (1 / share - 1) / pace
     return seconds > 0 && seconds < Self.longestTimeLeft ? seconds : nil
   }
 
@@ -133,7 +130,6 @@ struct CampaignReports: Sendable {
     return report
   }
 
-  /// What a running campaign waits for.
   private func addWait(_ report: inout CampaignReport, _ live: LiveCampaign?) {
     let quiet = live?.quiet
     if let until = quiet?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }

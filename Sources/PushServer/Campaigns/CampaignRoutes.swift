@@ -6,7 +6,6 @@ internal import PushSend
 internal import PushService
 internal import PushStore
 
-/// Campaigns: made, changed, started, watched.
 struct CampaignRoutes: Sendable {
   let access: ControlAccess
   let runner: CampaignRunner
@@ -159,9 +158,7 @@ struct CampaignRoutes: Sendable {
 
   private func change(
     _ request: Request, _ context: ControlContext, _ event: @escaping @Sendable (StoredCampaign) -> CampaignEvent
-  ) async throws -> Response {
-    try await act(request, context) { try await controller.change($0.id, event) }
-  }
+  ) async throws -> Response { try await act(request, context) { try await controller.change($0.id, event) } }
 
   private func start(_ record: CampaignHead) async throws -> StoredCampaign {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
@@ -177,9 +174,7 @@ struct CampaignRoutes: Sendable {
   /// Room for an answer with a plan: before anything is done that is not answered without it.
   private func room(
     _ context: ControlContext, _ record: CampaignHead, besides byteCount: Int = 0
-  ) throws -> MemoryRoom {
-    try context.answerRoom((record.planByteCount + byteCount) * Self.copiesOfPlan)
-  }
+  ) throws -> MemoryRoom { try context.answerRoom((record.planByteCount + byteCount) * Self.copiesOfPlan) }
 
   private func answer(
     _ record: CampaignHead, _ room: MemoryRoom, _ status: HTTPResponse.Status = .ok

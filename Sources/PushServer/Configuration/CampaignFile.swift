@@ -1,4 +1,5 @@
 package import Carillon
+package import PushSend
 package import PushWire
 
 /// One entry of a campaign file: an app, a payload and the recipients.
@@ -17,11 +18,7 @@ package struct CampaignEntry: Hashable, Sendable {
   package init(
     app: String, payload: String, tokens: String, expiration: PushNotification.Expiration? = nil, priority: UInt8? = nil
   ) {
-    self.app = app
-    self.payload = payload
-    self.tokens = tokens
-    self.expiration = expiration
-    self.priority = priority
+    (self.app, self.payload, self.tokens, self.expiration, self.priority) = (app, payload, tokens, expiration, priority)
   }
 
   /// Reads a campaign file: a YAML list of `{app, payload, tokens, expiration?, priority?,
@@ -82,5 +79,26 @@ package struct CampaignEntry: Hashable, Sendable {
 
   private static func tokens(_ node: YAMLNode) throws(ConfigurationError) -> String {
     try node.text() == "-" ? "-" : node.filePath()
+  }
+}
+
+extension SendPlan {
+  /// Reads a campaign file and the payloads that it names.
+  ///
+  /// - Parameter configuration: Has the apps of the entries. Apps that no entry names are left out.
+  package static func read(
+    campaign file: String, configuration: DeploymentConfiguration, journal: JournalPlan?
+  ) throws(CarillonError) -> SendPlan {
+    let listed = try describingErrors { try CampaignEntry.read(file: file, apps: configuration.apps.map(\.id)) }
+    let entries = try listed.map { listed throws(CarillonError) in
+      var entry = try SendPlan.Entry(app: listed.app, payloadFile: listed.payload, tokens: listed.tokens)
+      entry.notification.expiration = listed.expiration
+      entry.notification.priority = listed.priority.flatMap(PushNotification.Priority.init(rawValue:))
+      entry.notification.pushType = listed.pushType.map(PushNotification.PushType.init(wire:))
+      entry.notification.collapseID = listed.collapseIdentifier
+      return entry
+    }
+    let used = Set(listed.map(\.app))
+    return SendPlan(apps: configuration.apps.filter { used.contains($0.id) }, entries: entries, journal: journal)
   }
 }

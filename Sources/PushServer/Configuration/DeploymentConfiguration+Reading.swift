@@ -7,8 +7,7 @@ extension DeploymentConfiguration {
   /// keys of `carillon serve` are passed over. Any other unknown key, a value outside its range, or
   /// two apps with one id are errors that name file and line.
   ///
-  /// Relative paths start at the file's folder. Whether the files that they name exist is not
-  /// checked here.
+  /// Relative paths start at the file's folder. Whether their files exist is not checked here.
   package static func read(file: String) throws(ConfigurationError) -> DeploymentConfiguration {
     try DeploymentConfiguration(YAMLNode.read(file: file))
   }
@@ -82,8 +81,7 @@ extension AppConfiguration {
       if let value = try sections.take(setting.key) { try setting.read(value, into: &self) }
     }
     if case .tokenKey = self.credential.settings, !transport.isHTTP2 {
-      throw credential.error(
-        "names a token key, which only transport: http2 can use; add that, or name a certificate")
+      throw credential.error("names a token key, which only transport: http2 can use; add that, or name a certificate")
     }
   }
 }
@@ -150,8 +148,25 @@ extension AppCredential {
     default:
       throw node.error(
         "must name either p12 (with passphrase-file), or certificate and key, or a token key as in "
-          + "{ key: AuthKey.p8, key-id, team-id }"
-      )
+          + "{ key: AuthKey.p8, key-id, team-id }")
     }
+  }
+}
+
+extension DeploymentConfiguration {
+  /// The app with this id; without one, the only app there is.
+  package func app(_ id: String?, file: String) throws(CarillonError) -> AppConfiguration {
+    let ids = apps.map(\.id)
+    guard let id else {
+      guard apps.count == 1 else {
+        throw CarillonError(
+          .configuration, "\(file) has several apps, so one must be named: \(ids.joined(separator: ", "))")
+      }
+      return apps[0]
+    }
+    if let found = apps.first(where: { $0.id == id }) { return found }
+    let advice =
+      Suggestion.nearest(to: id, in: ids).map { "did you mean \"\($0)\"?" } ?? "it has \(ids.joined(separator: ", "))."
+    throw CarillonError(.configuration, "\(file) has no app \"\(id)\"; \(advice)")
   }
 }

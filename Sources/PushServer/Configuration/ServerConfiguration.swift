@@ -9,7 +9,6 @@ package struct ServerConfiguration: Hashable, Sendable {
     package var listen = Listen(host: "127.0.0.1", port: 8480)
     /// Nil: no TLS, on loopback addresses only.
     package var certificate: CredentialFiles?
-    /// The most bytes of a request's body.
     package var maxBody = 16 << 20
     package var maxConnections = 1024
     /// Connections of one address. Nil: three quarters of all, but at least 16.
@@ -19,8 +18,7 @@ package struct ServerConfiguration: Hashable, Sendable {
     package var idleTimeout = Duration.seconds(120)
     /// Requests of one key in a second; nil: any number.
     package var rateLimit: Double?
-    /// Names of the service, in lower case, for which the dashboard is shown besides addresses and
-    /// `localhost`.
+    /// Names, in lower case, that show the dashboard, besides addresses and `localhost`.
     package var hosts: Set<String> = []
 
     package init() {}
@@ -75,25 +73,18 @@ package struct ServerConfiguration: Hashable, Sendable {
   /// How long outcomes and batches can be asked for after they ended.
   package var retention = Duration.seconds(7 * 86_400)
 
-  package init(journal: JournalConfiguration, tenants: [Tenant]) {
-    self.journal = journal
-    self.tenants = tenants
-  }
+  package init(journal: JournalConfiguration, tenants: [Tenant]) { (self.journal, self.tenants) = (journal, tenants) }
 
   /// - Parameter file: the configuration file.
   package func storePath(besides file: String) -> String { storePath ?? FilePath.resolve("store.db", besides: file) }
 }
 
-/// An address to listen on.
 package struct Listen: Hashable, Sendable, CustomStringConvertible {
   package var host: String
   /// 0: any free one.
   package var port: Int
 
-  package init(host: String, port: Int) {
-    self.host = host
-    self.port = port
-  }
+  package init(host: String, port: Int) { (self.host, self.port) = (host, port) }
 
   package var description: String { "\(host.contains(":") ? "[\(host)]" : host):\(port)" }
 }

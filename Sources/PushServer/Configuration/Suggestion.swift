@@ -1,7 +1,6 @@
 /// Suggests a known word for a misspelt one.
 package enum Suggestion {
-  /// The closest known word, if it is close: at most a third of the letters differ, or one word is
-  /// a prefix of the other.
+  /// The closest known word: at most a third of the letters differ, or one is the other's prefix.
   package static func nearest(to word: String, in known: [String]) -> String? {
     // The cost is the product of the lengths. No known word is longer.
     guard word.utf8.count <= 256 else { return nil }

@@ -15,13 +15,11 @@ package struct Tenant: Hashable, Sendable {
   package var timeZone: String?
   /// `quiet-hours`, such as `22:00-08:00`. Nil: none.
   package var quietHours: String?
-  /// `audiences: { bytes }`: uploads of campaigns that are not forgotten yet. Default 8 GiB: a
-  /// hundred million tokens.
+  /// `audiences: { bytes }`: uploads of unforgotten campaigns. Default 8 GiB: 100 million tokens.
   package var audienceByteCount = 8 << 30
   /// `campaigns: { unfinished }`: campaigns that have not ended, drafts included. Default 500.
   package var openCampaignCount = 500
-  /// `feedback: { every }`: how often the binary app's feedback service is read. Zero: never.
-  /// Default: daily.
+  /// `feedback: { every }`: how often feedback is read (binary). Zero: never. Default: daily.
   package var feedbackInterval = Duration.seconds(86_400)
 
   package init(_ app: AppConfiguration) { self.app = app }

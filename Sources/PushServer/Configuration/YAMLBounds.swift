@@ -7,8 +7,7 @@ internal import Yams
 enum YAMLBounds {
   /// A configuration of a thousand apps has about 400 KiB.
   static let byteCount = 4 << 20
-  /// Keys, texts, lists and maps; those that an alias repeats count each time. A configuration of a
-  /// thousand apps has about 40,000.
+  /// Keys, texts, lists and maps, also repeated by an alias. A thousand apps have about 40,000.
   static let valueCount = 200_000
   /// The nesting of lists and maps. Carillon's files have six levels.
   static let depth = 32
@@ -22,16 +21,14 @@ enum YAMLBounds {
   /// Composes a document within the limits; nil: the text holds none.
   static func compose(_ text: String, file: String) throws -> Node? {
     try checkSeparators(text, file: file)
-    // Without an asterisk there is no alias. A document without aliases has no more values than
-    // separators.
+    // Without an asterisk there is no alias, and no more values than separators.
     if text.utf8.contains(UInt8(ascii: "*")) { try checkAliases(text, file: file) }
     return try Yams.compose(yaml: text, asText)
   }
 
   static func tooMany(file: String, line: Int?) -> ConfigurationError {
     ConfigurationError(
-      file: file, line: line,
-      problem: "holds more than \(valueCount) values, with aliases expanded; split the file")
+      file: file, line: line, problem: "holds more than \(valueCount) values, with aliases expanded; split the file")
   }
 
   static func tooDeep(file: String, line: Int?) -> ConfigurationError {

@@ -16,8 +16,7 @@ package struct YAMLNode: Sendable {
   package let line: Int
   private let place: Place
 
-  /// The place of a value, from the inside out. It becomes text only for an error, because a file
-  /// can hold very many values.
+  /// The place of a value, from the inside out. Text only for an error: there can be many values.
   private indirect enum Place: Sendable {
     case top
     case key(String, in: Place)
@@ -33,8 +32,7 @@ package struct YAMLNode: Sendable {
     }
   }
 
-  /// Keys and indices from the outside in, such as `apps[0].batching.max-bytes`. Empty for the file
-  /// as a whole.
+  /// Keys and indices, outermost first, such as `apps[0].batching.max-bytes`. Empty: the file.
   package var path: String { place.path }
 
   /// Reads a file with one document of at most 4 MiB, 200,000 values and 32 levels.
@@ -119,7 +117,6 @@ package struct YAMLNode: Sendable {
     }
   }
 
-  /// An error about this value.
   package func error(_ problem: String) -> ConfigurationError {
     ConfigurationError(file: file, line: line, problem: path.isEmpty ? problem : "\(path) \(problem)")
   }

@@ -109,15 +109,9 @@ extension YAMLNode {
     try value { text throws(ValueError) in try Quantity.duration(text, in: range) }
   }
 
-  private func value<Value>(
-    _ read: (String) throws(ValueError) -> Value
-  ) throws(ConfigurationError) -> Value {
+  private func value<Value>(_ read: (String) throws(ValueError) -> Value) throws(ConfigurationError) -> Value {
     let text = try text()
-    do throws(ValueError) {
-      return try read(text)
-    } catch {
-      throw self.error(error.problem)
-    }
+    do throws(ValueError) { return try read(text) } catch { throw self.error(error.problem) }
   }
 
   /// Notifications per second.
@@ -130,7 +124,5 @@ extension YAMLNode {
   }
 
   /// A path. A relative one starts at the folder of the file.
-  package func filePath() throws(ConfigurationError) -> String {
-    FilePath.resolve(try text(), besides: file)
-  }
+  package func filePath() throws(ConfigurationError) -> String { FilePath.resolve(try text(), besides: file) }
 }

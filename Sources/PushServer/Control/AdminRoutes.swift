@@ -32,7 +32,6 @@ struct AdminRoutes: Sendable {
   }
 }
 
-/// The description of the interface.
 struct DescriptionRoutes: Sendable {
   private static let document = ByteBuffer(bytes: PackageResources.openapi_yaml)
 

@@ -5,7 +5,6 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// The apps and their state.
 struct AppRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
@@ -61,10 +60,7 @@ struct AppRoutes: Sendable {
     json.field("state", status.state.rawValue)
     json.field("reason", status.reason)
     json.field(
-      "nextTryAt",
-      status.nextTryIn.map {
-        InstantText.text(StoreInstant.now.after(seconds: $0.components.seconds))
-      })
+      "nextTryAt", status.nextTryIn.map { InstantText.text(StoreInstant.now.after(seconds: $0.components.seconds)) })
     json.field("waitsFor", status.obstacle?.cause)
     json.object("connections") {
       $0.field("open", status.connections.open)
@@ -83,7 +79,6 @@ struct AppRoutes: Sendable {
     }
     json.field("weight", status.weight)
     json.field(
-      "credentialExpiresAt",
-      status.credentialExpiry.map { InstantText.text(StoreInstant(milliseconds: $0 * 1000)) })
+      "credentialExpiresAt", status.credentialExpiry.map { InstantText.text(StoreInstant(milliseconds: $0 * 1000)) })
   }
 }

@@ -11,10 +11,8 @@ struct ControlRoutes: Sendable {
   let campaigns: CampaignRunner
   let reload: @Sendable () async -> ReloadReport
   let metrics: RequestMetrics
-  /// Nil: the service has none.
   let bridge: Bridge?
   let dashboard: Dashboard
-  /// Of the listener.
   let channels: OpenChannels
 
   var responder: ControlResponder {
@@ -31,9 +29,7 @@ struct ControlRoutes: Sendable {
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
-    CampaignRoutes(
-      access: access, runner: campaigns, reports: dashboard.reports, isOpen: intake.isOpen
-    ).add(to: router)
+    CampaignRoutes(access: access, runner: campaigns, reports: dashboard.reports, isOpen: intake.isOpen).add(to: router)
     AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)

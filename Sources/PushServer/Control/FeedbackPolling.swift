@@ -1,6 +1,6 @@
 internal import Carillon
 internal import Logging
-internal import PushStore
+package import PushStore
 internal import PushWire
 internal import ServiceLifecycle
 internal import Synchronization
@@ -9,7 +9,6 @@ internal import Synchronization
 struct FeedbackPolling: Service {
   let deployment: Deployment
   let store: any Store
-  /// The present ones.
   let tenants: @Sendable () -> [Tenant]
   let logger: Logger
 
@@ -56,7 +55,6 @@ struct FeedbackPolling: Service {
     return planned
   }
 
-  /// Returns when each app's next turn is.
   private func poll(_ tenants: [Tenant]) async -> [(String, StoreInstant)] {
     await withTaskGroup(of: (String, StoreInstant).self) { group in
       for app in tenants { group.addTask { (app.id, await poll(app)) } }
@@ -66,8 +64,7 @@ struct FeedbackPolling: Service {
 
   private func poll(_ app: Tenant) async -> StoreInstant {
     do {
-      let count = try await deployment.app(app.id).readFeedback(
-        into: StoredFeedback(app: app.id, store: store))
+      let count = try await deployment.app(app.id).readFeedback(into: StoredFeedback(app: app.id, store: store))
       let now = StoreInstant.now
       try await store.noteFeedbackPoll(app: app.id, at: now)
       logger.info("feedback read", metadata: ["app": "\(app.id)", "devices": "\(count)"])
@@ -88,10 +85,7 @@ private final class StoredFeedback: FeedbackOutput {
   private let store: any Store
   private let waiting = Mutex<[StoredGoneDevice]>([])
 
-  init(app: String, store: any Store) {
-    self.app = app
-    self.store = store
-  }
+  init(app: String, store: any Store) { (self.app, self.store) = (app, store) }
 
   func write(_ tuple: FeedbackTuple) -> String? {
     let device = StoredGoneDevice(
@@ -111,5 +105,37 @@ private final class StoredFeedback: FeedbackOutput {
     } catch {
       return error.description
     }
+  }
+}
+
+/// When the feedback service of an app is read next.
+package enum FeedbackSchedule {
+  /// The first reading, and one that is overdue, comes within this time of the start. So the
+  /// services of many apps are not all read at once.
+  private static let spread = Duration.seconds(600)
+  /// The pause after a failure.
+  private static let pause = Duration.seconds(1800)
+
+  /// - Parameters:
+  ///   - last: when the list was last read to its end.
+  ///   - chance: from 0 to 1, by chance.
+  package static func next(
+    after last: StoreInstant?, every interval: Duration, now: StoreInstant, chance: Double
+  ) -> StoreInstant {
+    let soon = now.advanced(by: min(spread, interval) * chance)
+    guard let last else { return soon }
+    // A tenth earlier or later.
+    return max(last.advanced(by: interval * (0.9 + 0.2 * chance)), soon)
+  }
+
+  package static func afterFailure(every interval: Duration, now: StoreInstant, chance: Double) -> StoreInstant {
+    now.advanced(by: min(pause, interval) * (0.5 + 0.5 * chance))
+  }
+}
+
+extension StoreInstant {
+  package func advanced(by duration: Duration) -> StoreInstant {
+    let (seconds, attoseconds) = duration.components
+    return StoreInstant(milliseconds: milliseconds + seconds * 1000 + attoseconds / 1_000_000_000_000_000)
   }
 }

@@ -10,9 +10,7 @@ struct FeedbackRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
 
-  func add(to router: Router<ControlContext>) {
-    router.get("v1/apps/{app}/feedback", use: getFeedback)
-  }
+  func add(to router: Router<ControlContext>) { router.get("v1/apps/{app}/feedback", use: getFeedback) }
 
   private func getFeedback(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .feedback)

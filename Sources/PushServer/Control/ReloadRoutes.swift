@@ -4,14 +4,11 @@ internal import Hummingbird
 internal import PushService
 internal import PushWire
 
-/// Reading the configuration again.
 struct ReloadRoutes: Sendable {
   let access: ControlAccess
   let reload: @Sendable () async -> ReloadReport
 
-  func add(to router: Router<ControlContext>) {
-    router.post("v1/reload", use: postReload)
-  }
+  func add(to router: Router<ControlContext>) { router.post("v1/reload", use: postReload) }
 
   private func postReload(_ request: Request, _ context: ControlContext) async throws -> Response {
     try await access.serviceGrant(request, context, .admin, because: "A reload concerns every app")

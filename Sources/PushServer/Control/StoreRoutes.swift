@@ -1,11 +1,10 @@
-internal import Carillon
+package import Carillon
 internal import Foundation
 internal import Hummingbird
 internal import NIOCore
 internal import PushStore
-internal import PushStoreSQLite
+package import PushStoreSQLite
 
-/// The store as a whole.
 struct StoreRoutes: Sendable {
   let access: ControlAccess
   /// The path of the store's file.
@@ -15,8 +14,7 @@ struct StoreRoutes: Sendable {
 
   func add(to router: Router<ControlContext>) { router.post("v1/store:backup", use: postBackup) }
 
-  /// Answers with a copy of the store. It is written beside the store first, so a slow reader holds
-  /// nothing up.
+  /// Answers with a copy of the store, written beside it first: a slow reader holds nothing up.
   private func postBackup(_ request: Request, _ context: ControlContext) async throws -> Response {
     let grant = try await access.serviceGrant(request, context, .admin, because: "The store has every app")
     let copy = path + ".backup-\(UUID().uuidString)"
@@ -44,5 +42,29 @@ struct StoreRoutes: Sendable {
         // It is cut off if the key was revoked: fewer bytes came than were announced.
         try await writer.finish(nil)
       })
+  }
+}
+
+/// Checks and copies a store: the work of `carillon store`.
+package enum StoreMaintenance {
+  /// Reads every page of a store.
+  ///
+  /// - Parameter path: of the store.
+  package static func check(_ path: String) async throws(CarillonError) -> StoreReport {
+    try await describingStoreErrors { () async throws(StoreError) in
+      let file = try StoreFile(path: path)
+      let report = try await file.check()
+      try file.close()
+      return report
+    }
+  }
+
+  /// Copies a store that no other process has to be asked for.
+  package static func backUp(_ path: String, to copy: String) async throws(CarillonError) {
+    try await describingStoreErrors { () async throws(StoreError) in
+      let file = try StoreFile(path: path)
+      try await file.backUp(to: copy)
+      try file.close()
+    }
   }
 }

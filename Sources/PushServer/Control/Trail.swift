@@ -80,9 +80,7 @@ struct Trail: RouterMiddleware {
     }
   }
 
-  private func log(
-    _ action: String, _ request: Request, _ context: ControlContext, _ note: TrailNote, isDone: Bool
-  ) {
+  private func log(_ action: String, _ request: Request, _ context: ControlContext, _ note: TrailNote, isDone: Bool) {
     let (keyID, details, failure, isNoted) = note.content
     guard isDone || isNoted || failure != nil else { return }
     var metadata = details

@@ -30,8 +30,7 @@ struct Alarm: Hashable, Sendable {
 
 /// Decides what is alarming. Time is a parameter.
 struct AlarmRules: Sendable {
-  /// Certificates are renewed by hand, and that takes days. Alert rules and guides name the same
-  /// number.
+  /// Certificates are renewed by hand, which takes days. Alert rules and guides name this too.
   static let expiryWarning = Duration.seconds(CredentialFinding.warningDays * 86_400)
   static let expiryCritical = Duration.seconds(7 * 86_400)
   /// An older notification raises an alarm.
@@ -80,9 +79,7 @@ struct AlarmRules: Sendable {
     }.map(\.element)
   }
 
-  private static func alarms(
-    _ app: String, _ status: AppStatusSnapshot, pausedAt: Int64?, now: Int64
-  ) -> [Alarm] {
+  private static func alarms(_ app: String, _ status: AppStatusSnapshot, pausedAt: Int64?, now: Int64) -> [Alarm] {
     var alarms: [Alarm] = []
     func add(_ name: Alarm.Name, _ severity: Alarm.Severity, _ text: String, _ action: String) {
       alarms.append(Alarm(name: name, severity: severity, app: app, text: text, action: action))
@@ -113,8 +110,7 @@ struct AlarmRules: Sendable {
           "See its connections, its rate limit, and whether a campaign fills its queue.")
       } else if status.campaignStall >= oldestAge {
         add(
-          .campaignStuck, .warning,
-          "A campaign has stood still for \(NumberText.age(status.campaignStall)).",
+          .campaignStuck, .warning, "A campaign has stood still for \(NumberText.age(status.campaignStall)).",
           "See its connections, and whether its gateway answers.")
       }
     }
@@ -131,8 +127,7 @@ struct AlarmRules: Sendable {
     return alarms
   }
 
-  /// What an app that does not send holds back, as a sentence with a space behind it; empty:
-  /// nothing.
+  /// What an app that does not send holds back, as a sentence and a space; empty: nothing.
   private static func waiting(_ status: AppStatusSnapshot) -> String {
     let count = status.pendingCount
     guard count > 0 else { return "" }

@@ -14,9 +14,7 @@ extension Dashboard {
         <p class="empty">No client of the binary protocol has connected since the start.</p></section>
         """
     }
-    func fact(_ title: String, _ count: Int) -> HTML {
-      "<dt>\(title)</dt><dd>\(NumberText.grouped(count))</dd>"
-    }
+    func fact(_ title: String, _ count: Int) -> HTML { "<dt>\(title)</dt><dd>\(NumberText.grouped(count))</dd>" }
     return """
       <section id="bridge" data-live class="card"><h2>Bridge</h2>
       <dl>

@@ -3,11 +3,9 @@
 /// A page of another site can make a browser send requests here. `Host` shows a name that points to
 /// this machine only for an attack (DNS rebinding), and `Origin` shows a foreign form.
 struct BrowserCheck: Sendable {
-  /// Names of the service, in lower case, beside `localhost` and addresses: an address cannot be
-  /// made to point elsewhere.
+  /// Names in lower case, beside `localhost` and addresses, which cannot be made to lead elsewhere.
   var names: Set<String> = []
 
-  /// - Parameter host: the header `Host`.
   func knows(host: String?) -> Bool {
     guard let name = host.flatMap(Self.name) else { return false }
     return name == "localhost" || Self.isAddress(name) || names.contains(name)
@@ -19,9 +17,7 @@ struct BrowserCheck: Sendable {
   func isOwn(origin: String?, fetchSite: String?, host: String?) -> Bool {
     guard let origin else { return fetchSite == "same-origin" }
     guard let host, let scheme = origin.firstRange(of: "://"), ["http", "https"].contains(origin[..<scheme.lowerBound])
-    else {
-      return false
-    }
+    else { return false }
     return origin[scheme.upperBound...].lowercased() == host.lowercased()
   }
 

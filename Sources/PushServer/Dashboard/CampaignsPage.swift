@@ -4,7 +4,6 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// The list of campaigns.
 extension Dashboard {
   private static let listLimit = 50
   /// The most campaigns on the overview.
@@ -116,7 +115,5 @@ extension Dashboard {
     return "<span class=\"badge \(word)\">\(word)</span>"
   }
 
-  func path(_ record: CampaignHead) -> HTML {
-    "/apps/\(record.app.asPathSegment)/campaigns/\(record.id.text)"
-  }
+  func path(_ record: CampaignHead) -> HTML { "/apps/\(record.app.asPathSegment)/campaigns/\(record.id.text)" }
 }

@@ -14,7 +14,6 @@ struct Dashboard: Sendable {
   let intake: IntakeLimit
   let statistics: ServiceStatistics
   let reports: CampaignReports
-  /// Nil: the service has none.
   let bridge: Bridge?
   let lacksDescriptors: @Sendable () -> Bool
   var check = BrowserCheck()
@@ -40,8 +39,7 @@ struct Dashboard: Sendable {
     return viewer
   }
 
-  static let loggedOut = Problem(
-    .forbidden, "Not logged in", "The session has ended.", action: "Log in again.")
+  static let loggedOut = Problem(.forbidden, "Not logged in", "The session has ended.", action: "Log in again.")
 
   static let staleForm = Problem(
     .forbidden, "Form out of date", "The form does not belong to this session.",
@@ -115,7 +113,6 @@ enum DashboardForm {
   static let loginCookie = "carillon_login"
 }
 
-/// The sessions of one process.
 final class DashboardSessions: Sendable {
   private let table = Mutex(SessionTable())
 

@@ -4,8 +4,7 @@ internal import Hummingbird
 internal import PushService
 internal import PushStore
 
-/// The pages for people, at `/`: rendered here, without a build step and without anything from
-/// elsewhere.
+/// The pages for people, at `/`: without a build step and without anything from elsewhere.
 struct DashboardRoutes: Sendable {
   let dashboard: Dashboard
 
@@ -83,9 +82,7 @@ struct DashboardRoutes: Sendable {
   }
 
   /// Takes a form of a user who is logged in.
-  private func form(
-    _ request: Request, _ serve: (FormBody, Page.Viewer) async throws -> Response
-  ) async -> Response {
+  private func form(_ request: Request, _ serve: (FormBody, Page.Viewer) async throws -> Response) async -> Response {
     await post(request) { try await serve($0, dashboard.viewer(request, $0)) }
   }
 
@@ -110,9 +107,7 @@ struct DashboardRoutes: Sendable {
     return await answer(viewer) {
       guard viewer != nil || isLogin else { throw Dashboard.loggedOut }
       let body = try await dashboard.access.body(of: request, by: nil, limit: FormBody.byteCountLimit)
-      guard let form = FormBody(parsing: body) else {
-        throw Problem.malformed("The form is malformed.")
-      }
+      guard let form = FormBody(parsing: body) else { throw Problem.malformed("The form is malformed.") }
       return try await serve(form)
     }
   }
@@ -148,6 +143,5 @@ struct DashboardRoutes: Sendable {
 }
 
 extension ControlContext {
-  /// A parameter of the address.
   fileprivate func parameter(_ name: String) -> String { parameters.get(name) ?? "" }
 }

@@ -39,7 +39,5 @@ struct FormBody: Sendable {
     return String(validating: plain, as: UTF8.self)
   }
 
-  private static func digit(_ byte: UInt8) -> UInt8? {
-    Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) }
-  }
+  private static func digit(_ byte: UInt8) -> UInt8? { Character(UnicodeScalar(byte)).hexDigitValue.map { UInt8($0) } }
 }

@@ -46,7 +46,6 @@ struct HTML: ExpressibleByStringInterpolation, Sendable {
 }
 
 extension HTML {
-  /// The part if the condition holds.
   static func when(_ condition: Bool, _ part: @autoclosure () -> HTML) -> HTML { condition ? part() : .empty }
 }
 

@@ -21,8 +21,7 @@ extension Dashboard {
         """)
   }
 
-  /// Someone whose key is for some apps sees the keys for those only. A key for no app belongs to
-  /// nobody but those who see all.
+  /// Keys for apps that the viewer sees. A key for no app is shown only to those who see all.
   private func visibleKeys(_ viewer: Page.Viewer) async throws -> [StoredKey] {
     try await store.keys().filter {
       viewer.caller.seesAllApps || $0.reach != .only([]) && viewer.caller.reach.covers($0.reach)
@@ -52,9 +51,7 @@ extension Dashboard {
   }
 
   func day(_ instant: StoreInstant) -> HTML { "\(InstantText.text(instant).prefix(10))" }
-  func time(_ instant: StoreInstant) -> HTML {
-    "\(InstantText.text(instant).prefix(16).replacing("T", with: " ")) UTC"
-  }
+  func time(_ instant: StoreInstant) -> HTML { "\(InstantText.text(instant).prefix(16).replacing("T", with: " ")) UTC" }
   /// The time of day, if it is within a day.
   func clock(_ instant: StoreInstant, _ now: StoreInstant) -> HTML {
     let isSoon = instant.milliseconds - now.milliseconds < 86_400_000

@@ -34,7 +34,6 @@ extension Dashboard {
         """, refresh: 10)
   }
 
-  /// The alarms of the apps and of the service.
   func alarms(_ statuses: [(app: String, status: AppStatusSnapshot)]) async throws -> [Alarm] {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
@@ -49,9 +48,7 @@ extension Dashboard {
     _ apps: [(PushApp, AppStatusSnapshot)], _ alarms: [Alarm]
   ) -> [(PushApp, AppStatusSnapshot)] {
     var ranks: [String: Int] = [:]
-    for (rank, alarm) in alarms.enumerated() {
-      if let app = alarm.app, ranks[app] == nil { ranks[app] = rank }
-    }
+    for (rank, alarm) in alarms.enumerated() { if let app = alarm.app, ranks[app] == nil { ranks[app] = rank } }
     return apps.enumerated().map { (rank: ranks[$1.0.id] ?? .max, position: $0, entry: $1) }
       .sorted { ($0.rank, $0.position) < ($1.rank, $1.position) }.map(\.entry)
   }
@@ -116,9 +113,7 @@ extension Dashboard {
 enum AlarmList {
   /// - Parameter isAboutOneApp: the app is not named then.
   static func html(_ alarms: [Alarm], isAboutOneApp: Bool) -> HTML {
-    guard !alarms.isEmpty else {
-      return "<section id=\"alarms\" data-live class=\"calm\"><p>No alarms.</p></section>"
-    }
+    guard !alarms.isEmpty else { return "<section id=\"alarms\" data-live class=\"calm\"><p>No alarms.</p></section>" }
     let rest = alarms.count - Dashboard.alarmLimit
     let items = alarms.prefix(Dashboard.alarmLimit).map { alarm -> HTML in
       let app: HTML =

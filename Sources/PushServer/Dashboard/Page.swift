@@ -17,8 +17,7 @@ struct Page: Sendable {
   /// Nil before the login.
   let viewer: Viewer?
   let body: HTML
-  /// Seconds after which a browser without JavaScript loads it again. Nil: never, because a form on
-  /// it could be half filled in.
+  /// Seconds after which a browser without JavaScript reloads it. Nil: never: it may have a form.
   var refresh: Int?
 
   var html: HTML {

@@ -6,18 +6,15 @@ internal import PushStore
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// How fast each app and each campaign sends, over the last minute. Shown by the dashboard and the
-/// API.
+/// How fast each app and each campaign sends, over the last minute. For the dashboard and the API.
 final class ServiceStatistics: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
-  /// The pace of each campaign that sends.
   private let paces = Mutex<[StoredUUID: RateWindow]>([:])
   private let journalDirectory: String
   private let storePath: String
 
   init(journalDirectory: String, storePath: String) {
-    self.journalDirectory = journalDirectory
-    self.storePath = storePath
+    (self.journalDirectory, self.storePath) = (journalDirectory, storePath)
   }
 
   /// Notifications of an app that got their outcome, per second, over the last minute.
@@ -66,7 +63,6 @@ final class ServiceStatistics: Sendable {
   }
 }
 
-/// What a disk has left.
 struct FreeSpace: Hashable, Sendable {
   /// What is on it.
   let of: String

@@ -2,8 +2,7 @@ internal import PushTransport
 
 /// Who is logged in to the dashboard. Time is a parameter.
 ///
-/// A browser has a random value in a cookie; here is only its digest. A session ends with the
-/// process.
+/// A browser has a random value in a cookie; here is its digest. A session ends with the process.
 struct SessionTable: Sendable {
   struct Session: Hashable, Sendable {
     let keyID: String

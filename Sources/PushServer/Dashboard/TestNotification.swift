@@ -30,9 +30,7 @@ extension Dashboard {
     try demand(.send, of: viewer)
     try intake.demandRoom(app)
     let token: DeviceToken
-    do throws(CarillonError) {
-      token = try DeviceToken(hex: form["token"].filter { !$0.isWhitespace })
-    } catch {
+    do throws(CarillonError) { token = try DeviceToken(hex: form["token"].filter { !$0.isWhitespace }) } catch {
       throw Problem(.unprocessableContent, "Not a device token", error.message)
     }
     let json = JSONWriter.text { json in

@@ -14,7 +14,6 @@ struct DeviceImport {
   private(set) var rejectedCount = 0
   /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
-  /// The devices to be stored next.
   private var block = DeviceBlock(place: nil)
   /// What became of their devices may not be known yet.
   private var hasGivenBlocks = false
@@ -48,11 +47,8 @@ struct DeviceImport {
   }
 
   /// The last line may lack its end.
-  mutating func finish() throws {
-    if let (line, number) = lines.finish() { try add(line, number) }
-  }
+  mutating func finish() throws { if let (line, number) = lines.finish() { try add(line, number) } }
 
-  /// The devices to be stored now.
   mutating func takeBlock() -> DeviceBlock {
     hasGivenBlocks = true
     return exchange(&block, with: DeviceBlock(place: DeviceBlockPlace()))
@@ -63,7 +59,6 @@ struct DeviceImport {
     updatedCount += counts.updated
   }
 
-  /// What became of a block's devices.
   struct StoredCounts: Sendable {
     var created = 0
     var updated = 0

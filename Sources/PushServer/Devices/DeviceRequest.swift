@@ -5,7 +5,6 @@ internal import PushWire
 
 /// What a request, or a line of an import, says of a device.
 struct DeviceRequest {
-  /// The fields of a registration.
   static let fields: Set<String> = ["language", "timeZone", "tags", "replacesToken"]
   /// Those of a line, which also names the device.
   static let lineFields = fields.union(["token", "registeredAt"])
@@ -52,35 +51,17 @@ struct DeviceFields {
     }
   }
 
-  func registration(
-    token: DeviceToken?, id: StoredUUID, now: StoreInstant
-  ) throws -> DeviceRegistration {
+  func registration(token: DeviceToken?, id: StoredUUID, now: StoreInstant) throws -> DeviceRegistration {
     guard let token = try token ?? self.token("token") else {
       throw Problem.malformed("The device's token is missing.", pointer: "/token")
     }
     var registration = DeviceRegistration(
-      token: token.bytes, replacedToken: try self.token("replacesToken")?.bytes, newID: id,
-      registeredAt: now)
-    if let value = values["language"] {
-      registration.language = .set(
-        try text("language", value).map { text in
-          guard let language = LanguageTag.normalised(text) else {
-            throw Problem.malformed(
-              "The language must be a tag as BCP 47 has it, such as de or en-GB.", pointer: "/language")
-          }
-          return language
-        })
-    }
-    if let value = values["timeZone"] {
-      registration.timeZone = .set(
-        try text("timeZone", value).map { name in
-          guard TimeZoneName.isValid(name) else {
-            throw Problem.malformed(
-              "The time zone must be a name of the IANA database, such as Europe/Berlin.", pointer: "/timeZone")
-          }
-          return name
-        })
-    }
+      token: token.bytes, replacedToken: try self.token("replacesToken")?.bytes, newID: id, registeredAt: now)
+    registration.language = try change(
+      "language", else: "The language must be a tag as BCP 47 has it, such as de or en-GB.", LanguageTag.normalised)
+    registration.timeZone = try change(
+      "timeZone", else: "The time zone must be a name of the IANA database, such as Europe/Berlin."
+    ) { TimeZoneName.isValid($0) ? $0 : nil }
     if let value = values["tags"] { registration.tags = .set(try tags(value)) }
     if let value = values["registeredAt"], let text = try text("registeredAt", value) {
       guard let instant = InstantText.instant(text) else {
@@ -91,6 +72,15 @@ struct DeviceFields {
       registration.registeredAt = instant
     }
     return registration
+  }
+
+  private func change(
+    _ name: String, else problem: String, _ read: (String) -> String?
+  ) throws -> DeviceRegistration.Change<String?> {
+    guard let value = values[name] else { return .keep }
+    guard let text = try text(name, value) else { return .set(nil) }
+    guard let known = read(text) else { throw Problem.malformed(problem, pointer: "/\(name)") }
+    return .set(known)
   }
 
   private func tags(_ value: JSONValue) throws -> Set<String> {

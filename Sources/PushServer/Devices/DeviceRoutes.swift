@@ -5,7 +5,6 @@ internal import PushStore
 internal import PushTransport
 internal import PushWire
 
-/// The devices of an app.
 struct DeviceRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
@@ -92,8 +91,7 @@ struct DeviceRoutes: Sendable {
     }
   }
 
-  /// Reads the body at the pace of the store, and never holds it as a whole: while a block is
-  /// stored, the next one is read.
+  /// Reads the body at the pace of the store: while a block is stored, the next one is read.
   ///
   /// - Returns: what was done, and why it is not all.
   private func takeImport(

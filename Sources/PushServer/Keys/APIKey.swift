@@ -1,7 +1,6 @@
 internal import PushStore
 internal import PushTransport
 
-/// What a key may do.
 package enum Scope: String, Hashable, Sendable, CaseIterable {
   case send, campaigns, devices, feedback, read, metrics, admin
 }
@@ -23,12 +22,8 @@ package struct APIKey: Hashable, Sendable {
     return APIKey(id: digits(idLength), secret: digits(secretLength))
   }
 
-  private init(id: String, secret: String) {
-    self.id = id
-    self.secret = secret
-  }
+  private init(id: String, secret: String) { (self.id, self.secret) = (id, secret) }
 
-  /// - Returns: nil if the text cannot be a key.
   package init?(_ text: some StringProtocol) {
     let parts = text.split(separator: "_", omittingEmptySubsequences: false)
     func isHexadecimal(_ text: some StringProtocol) -> Bool {

@@ -14,9 +14,7 @@ struct ControlAccess: Sendable {
   /// - Throws: ``Problem``: 401, 403, or 404, also for an app that the key is not for.
   func app(
     _ request: Request, _ context: ControlContext, _ scope: Scope, or other: Scope? = nil
-  ) async throws -> PushApp {
-    try await grant(request, context, scope, or: other).app
-  }
+  ) async throws -> PushApp { try await grant(request, context, scope, or: other).app }
 
   /// As ``app(_:_:_:or:)``, with what is to be asked for again while the request lasts.
   func grant(
@@ -53,8 +51,7 @@ struct ControlAccess: Sendable {
     return grant
   }
 
-  /// The caller of a request. The request counts once against the rate of its key, however often
-  /// this is called.
+  /// The caller of a request, which counts once against its key's rate, however often it is asked.
   ///
   /// - Throws: ``Problem``: 401 or 429.
   func caller(_ request: Request, _ context: ControlContext) async throws -> Caller {

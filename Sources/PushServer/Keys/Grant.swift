@@ -21,11 +21,7 @@ struct Grant: Sendable {
   ) {
     keyID = caller.keyID
     reading = caller.reading
-    self.keys = keys
-    self.app = app
-    self.scope = scope
-    self.other = other
-    self.allAppsReason = allAppsReason
+    (self.keys, self.app, self.scope, self.other, self.allAppsReason) = (keys, app, scope, other, allAppsReason)
   }
 
   /// - Throws: ``Problem``: 403, or 404 for an app that the caller's key is not for.
@@ -46,9 +42,7 @@ struct Grant: Sendable {
   /// Asks again, unless the keys are known as they were when the caller was asked.
   ///
   /// - Throws: as ``demand()``.
-  func demandIfChanged() async throws {
-    if !keys.isPresent(reading) { try await demand() }
-  }
+  func demandIfChanged() async throws { if !keys.isPresent(reading) { try await demand() } }
 
   /// Asks again.
   ///

@@ -4,7 +4,6 @@ internal import PushStore
 internal import PushWire
 internal import Synchronization
 
-/// The caller of a request.
 struct Caller: Sendable {
   let keyID: String
   private let scopes: Set<String>
@@ -24,8 +23,7 @@ struct Caller: Sendable {
   func sees(app: String) -> Bool { reach.contains(app) }
 }
 
-/// The keys of the store, read again when they may have changed: another process can make and
-/// revoke them.
+/// The keys of the store, read again because another process can make and revoke them.
 final class KeyRing: Sendable {
   private struct Known: Sendable {
     let key: StoredKey

@@ -96,8 +96,7 @@ struct KeyShareCheck: RouterMiddleware {
   }
 }
 
-/// How often each key may ask. A key that has not asked for a second may ask as often as the rate
-/// at once.
+/// How often each key may ask. After a second without a request, as often as the rate at once.
 struct KeyRates: Sendable {
   private let perSecond: Double
   /// By the key's id. Only keys that exist are counted, so these are few.

@@ -7,7 +7,6 @@ internal import PushStoreSQLite
 package struct KeyStore: Sendable {
   private let store: SQLiteStore
 
-  /// - Parameter path: of the store.
   package init(path: String) throws(CarillonError) {
     do throws(StoreError) { store = try SQLiteStore(path: path, isVisitor: true) } catch {
       throw CarillonError(.journal, error.description)
@@ -45,8 +44,6 @@ package struct KeyStore: Sendable {
 }
 
 /// Does something with a store, whose errors become those of the service.
-func describingStoreErrors<Value>(
-  _ body: () async throws(StoreError) -> Value
-) async throws(CarillonError) -> Value {
+func describingStoreErrors<Value>(_ body: () async throws(StoreError) -> Value) async throws(CarillonError) -> Value {
   do throws(StoreError) { return try await body() } catch { throw CarillonError(.journal, error.description) }
 }

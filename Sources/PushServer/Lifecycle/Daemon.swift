@@ -22,12 +22,10 @@ package final class Daemon: Sendable {
     package var bridgeFeedback: Int?
   }
 
-  /// Why ``run(ready:)`` has returned.
   package enum Ending: Hashable, Sendable {
     /// The process was asked to end.
     case stopped
-    /// The journal had failed, and its disk can be written again: run another daemon, with these
-    /// ports.
+    /// The journal had failed, and can be written again: run another daemon, with these ports.
     case restart(Ports)
   }
 
@@ -56,7 +54,6 @@ package final class Daemon: Sendable {
   /// The service ends because its journal has failed and can be written again.
   private let restarts = Atomic<Bool>(false)
   private let askedToEnd = Atomic<Bool>(false)
-  /// Whether the process was asked to end.
   var wasAskedToEnd: Bool { askedToEnd.load(ordering: .relaxed) }
   /// Whether everything has listened.
   var hasServed: Bool { isReady.load(ordering: .relaxed) || isOpen.load(ordering: .relaxed) }
@@ -64,7 +61,6 @@ package final class Daemon: Sendable {
   private let deadline: EndDeadline
   private let ports = Mutex(Ports(api: 0, admin: 0))
   private let listeners = Mutex<[OpenChannels]>([])
-  /// For all listeners.
   let reserve: DescriptorReserve
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet. An app whose
@@ -81,12 +77,10 @@ package final class Daemon: Sendable {
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
     recoveryPause: Duration = .seconds(1), overdue: @escaping @Sendable (String) -> Void
   ) throws(CarillonError) {
-    self.configuration = configuration
-    self.file = file
+    (self.configuration, self.file) = (configuration, file)
     credentialFiles = Mutex(configuration.credentialFiles)
     tenants = Mutex(Self.byID(configuration))
-    self.manager = manager
-    self.recoveryPause = recoveryPause
+    (self.manager, self.recoveryPause) = (manager, recoveryPause)
     deadline = EndDeadline(configuration.shutdown, passed: overdue)
     self.log = log
     logger = log.logger
@@ -110,8 +104,7 @@ package final class Daemon: Sendable {
     outcomes = OutcomeRecorder(store: store)
     keys = KeyRing(rate: configuration.api.rateLimit) { [store] () async throws(StoreError) in try await store.keys() }
     statistics = ServiceStatistics(
-      journalDirectory: configuration.journal.directory ?? ".",
-      storePath: configuration.storePath(besides: file))
+      journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.storePath(besides: file))
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(configuration, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
     metrics.observe(deployment)

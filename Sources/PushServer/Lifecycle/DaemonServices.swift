@@ -30,7 +30,6 @@ struct ShutdownAnnouncement: Service {
   }
 }
 
-/// Runs the apps.
 struct Sending: Service {
   let deployment: Deployment
   /// The journal's failure is known, and the service ends because of it.

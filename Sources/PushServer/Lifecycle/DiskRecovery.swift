@@ -24,8 +24,7 @@ struct DiskRecovery: Service {
       while (try? await Task.sleep(for: pause)) != nil {
         guard let failure = deployment.journalFailure else { continue }
         guard await DiskState.all(folders) == .writable else { continue }
-        logger.notice(
-          "the service restarts, because its disk can be written again", metadata: ["after": "\(failure)"])
+        logger.notice("the service restarts, because its disk can be written again", metadata: ["after": "\(failure)"])
         begin()
         return
       }
@@ -45,9 +44,7 @@ enum DiskState: Hashable, Sendable {
   private static let neededByteCount = 16 << 20
   private static let stepByteCount = 1 << 20
 
-  init(code: Int32) {
-    self = [ENOSPC, EDQUOT, EFBIG, EIO].contains(code) ? .waiting(code) : .refused(code)
-  }
+  init(code: Int32) { self = [ENOSPC, EDQUOT, EFBIG, EIO].contains(code) ? .waiting(code) : .refused(code) }
 
   /// A sentence without its full stop; nil: it can be written.
   func reason(_ folder: String) -> String? {
@@ -65,8 +62,7 @@ enum DiskState: Hashable, Sendable {
     return found?.first { $0 != .writable } ?? .writable
   }
 
-  /// Writes what a start needs. An allocation alone proves nothing: a disk can promise room and
-  /// fail the write.
+  /// Writes what a start needs. An allocation proves nothing: a disk can promise room and fail.
   static func of(_ folder: String) -> DiskState {
     let path = "\(folder)/.room-\(UUID().uuidString)"
     let file = unsafe open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)

@@ -35,9 +35,7 @@ final class DiskWait: Service {
   private let isLogged: Bool
   private let isOver = Atomic<Bool>(false)
 
-  init(
-    reason: String, folders: [String], pause: Duration, manager: ServiceManager?, logger: Logger, isLogged: Bool
-  ) {
+  init(reason: String, folders: [String], pause: Duration, manager: ServiceManager?, logger: Logger, isLogged: Bool) {
     (self.reason, self.folders, self.pause, self.manager) = (reason, folders, pause, manager)
     (self.logger, self.isLogged) = (logger, isLogged)
   }

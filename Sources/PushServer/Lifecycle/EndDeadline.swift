@@ -37,6 +37,5 @@ final class EndDeadline: Sendable {
     }
   }
 
-  /// It has ended.
   func cancel() { timer.withLock { $0?.cancel() } }
 }

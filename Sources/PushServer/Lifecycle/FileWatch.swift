@@ -17,8 +17,7 @@ struct FileWatch {
     digests = Dictionary(paths.map { ($0, Self.digest($0)) }) { first, _ in first }
   }
 
-  /// Looks again. A change counts when a second look finds the same: the first may have seen half a
-  /// file.
+  /// Looks again. A change counts when a second look finds it too: the first may see half a file.
   ///
   /// - Parameter paths: the files to watch from now on. A new one is no change.
   /// - Returns: the files whose content is another.

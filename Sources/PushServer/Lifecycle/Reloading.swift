@@ -9,8 +9,7 @@ package struct ReloadReport: Hashable, Sendable {
   package var removed: [String] = []
   /// Apps that have another credential: their connections are renewed.
   package var refreshed: [String] = []
-  /// What has changed and counts after the next start: a key of the file, behind `app news: ` if it
-  /// is an app's.
+  /// Changes that count after the next start: keys of the file, an app's behind `app news: `.
   package var waiting: [String] = []
   /// Sentences. A part with a problem stays as it was.
   package var problems: [String] = []
@@ -24,8 +23,7 @@ actor Reloading {
   private var waiting: [CheckedContinuation<Void, Never>] = []
 
   init(manager: ServiceManager?, _ body: @escaping @Sendable () async -> ReloadReport) {
-    self.manager = manager
-    self.body = body
+    (self.manager, self.body) = (manager, body)
   }
 
   @discardableResult
@@ -68,8 +66,7 @@ struct ReloadTriggers: Service {
 }
 
 extension ServerConfiguration {
-  /// The keys of the file whose values differ and count after the next start, without those of
-  /// apps.
+  /// The keys of the file, without those of apps, that differ and count after the next start.
   func waiting(besides other: ServerConfiguration) -> [String] {
     var names: [String] = []
     func compare(_ name: String, _ value: (ServerConfiguration) -> some Equatable) {

@@ -1,8 +1,7 @@
 internal import Carillon
 internal import Logging
 
-/// Runs a ``Daemon``, and another one in the same process after its journal has failed and can be
-/// written again.
+/// Runs a ``Daemon``, and another one after its journal has failed and can be written again.
 package struct RestartingDaemon: Sendable {
   private let configuration: ServerConfiguration
   private let file: String
@@ -14,16 +13,11 @@ package struct RestartingDaemon: Sendable {
   private static let stableRun = Duration.seconds(60)
   private static let pauses = Duration.seconds(1) ... .seconds(60)
 
-  /// - Parameters: as ``Daemon`` has them.
   package init(
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager?,
     overdue: @escaping @Sendable (String) -> Void
   ) {
-    self.configuration = configuration
-    self.file = file
-    self.log = log
-    self.manager = manager
-    self.overdue = overdue
+    (self.configuration, self.file, self.log, self.manager, self.overdue) = (configuration, file, log, manager, overdue)
   }
 
   /// - Parameter ready: called once, when everything listens for the first time.
@@ -86,8 +80,7 @@ package struct RestartingDaemon: Sendable {
     try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause, overdue: overdue)
   }
 
-  /// The next daemon reads the file again. If the file cannot be used now, the previous
-  /// configuration stays in force.
+  /// The next daemon reads the file again, and keeps the previous one if that fails.
   private func next(
     _ configuration: inout ServerConfiguration, _ pause: Duration, _ ports: Daemon.Ports?
   ) throws(CarillonError) -> Daemon {

@@ -175,9 +175,7 @@ package struct ServeCheck: Sendable {
     let isLocked = DiskState.isLocked(journal: configuration.journal.directory ?? ".")
     var isRunning = false
     if isLocked { isRunning = await answers(configuration.admin.listen) }
-    if isLocked, !isRunning {
-      addProblem("journal", "it is in use by another process; end that one first")
-    }
+    if isLocked, !isRunning { addProblem("journal", "it is in use by another process; end that one first") }
     for (subject, key, listen) in configuration.listeners {
       guard let failure = await ListenFailure.probe(key, listen) else { continue }
       if isRunning {

@@ -5,8 +5,7 @@ internal import NIOCore
 internal import NIOHTTPTypes
 internal import PushTransport
 
-/// A connection of the control interface: TLS if there is a certificate, HTTP/1.1, and one request
-/// after the other.
+/// A connection of the control interface: TLS or not, HTTP/1.1, one request after the other.
 struct ControlChannel: ServerChildChannel {
   private let http: HTTP1Channel
   private let certificate: ServerCertificate?
@@ -22,8 +21,7 @@ struct ControlChannel: ServerChildChannel {
   private static let handshakeTimeout = Duration.seconds(10)
   /// How long the head of a connection's first request may take.
   private static let firstRequestTime = TimeAmount.seconds(10)
-  /// Of a request's head. The longest address has a device token of at most 200 bytes; the longest
-  /// header is a key.
+  /// Of a request's head. The longest address has a token of 200 bytes, the longest header a key.
   private static let head = HTTP1Channel.Configuration.DecoderConfiguration(
     maxHeaderFieldSize: 16 << 10, maxHeaderListSize: 32 << 10, maxHeaderFieldCount: 100)
 
@@ -31,9 +29,7 @@ struct ControlChannel: ServerChildChannel {
     responder: @escaping HTTPChannelHandler.Responder, idleTimeout: Duration, certificate: ServerCertificate?,
     channels: OpenChannels
   ) {
-    self.certificate = certificate
-    self.idleTimeout = idleTimeout
-    self.channels = channels
+    (self.certificate, self.idleTimeout, self.channels) = (certificate, idleTimeout, channels)
     handshakeTimeout = TimeAmount(min(Self.handshakeTimeout, idleTimeout))
     let firstRequest = certificate == nil ? Self.firstRequestTime : Self.firstRequestTime + handshakeTimeout
     http = HTTP1Channel(

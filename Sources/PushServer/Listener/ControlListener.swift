@@ -47,10 +47,7 @@ struct ControlListener: Service {
       },
       eventLoopGroupProvider: use == .health ? .shared(Self.healthLoops) : .singleton, logger: logger)
     application.beforeServerStarts(perform: prepare)
-    self.application = application
-    self.channels = channels
-    self.drain = drain
-    self.use = use
+    (self.application, self.channels, self.drain, self.use) = (application, channels, drain, use)
   }
 
   func run() async throws {

@@ -1,4 +1,5 @@
 internal import HTTPTypes
+internal import HummingbirdCore
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOHTTPTypes
@@ -42,8 +43,7 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
   private var isLingering: Bool { lingering != nil }
   private var discardedByteCount = 0
 
-  /// Enough for the largest body of the defaults: many clients read no answer before they have sent
-  /// all of theirs.
+  /// Enough for the largest default body: many clients read no answer before they have sent all.
   private static let lingerTime = TimeAmount.seconds(10)
   private static let lingerByteCount = 16 << 20
 
@@ -66,8 +66,7 @@ final class ExchangeHandler: ChannelDuplexHandler, RemovableChannelHandler {
     case .head(let head):
       firstRequest?.cancel()
       firstRequest = nil
-      // The first is the request's authority: with another one, a proxy and this service could read
-      // different names.
+      // The first is the request's authority: a proxy and this service could read different names.
       if head.headerFields.contains(.hostField) {
         let problem = Problem(.badRequest, "Bad request", "The request has more than one header Host.")
         return refuse(problem, context)
@@ -190,4 +189,23 @@ extension Problem {
     head.headerFields[.connection] = "close"
     return (head, body)
   }
+}
+
+/// The body of a request with `Expect: 100-continue`, which is sent when the handler reads it.
+struct ContinuedBody: AsyncSequence, Sendable {
+  let body: RequestBody
+  let channel: any Channel
+
+  struct AsyncIterator: AsyncIteratorProtocol {
+    var iterator: RequestBody.AsyncIterator
+    /// Nil once the body was asked for.
+    var channel: (any Channel)?
+
+    mutating func next() async throws -> ByteBuffer? {
+      channel.take()?.triggerUserOutboundEvent(BodyWanted(), promise: nil)
+      return try await iterator.next()
+    }
+  }
+
+  func makeAsyncIterator() -> AsyncIterator { AsyncIterator(iterator: body.makeAsyncIterator(), channel: channel) }
 }

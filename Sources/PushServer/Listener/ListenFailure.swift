@@ -12,8 +12,7 @@ package struct ListenFailure: Error, CustomStringConvertible {
 
   /// - Parameter error: of the system.
   init(_ key: String, _ listen: Listen, _ error: any Error) {
-    self.key = key
-    self.listen = listen
+    (self.key, self.listen) = (key, listen)
     reason =
       switch (error as? IOError)?.errnoCode {
       case EADDRINUSE?: "another process does; end it, or set \(key) to another port"

@@ -30,8 +30,7 @@ final class LoopTaskExecutors: Sendable {
   }
 }
 
-/// For what takes longer than a small request: the event loop, which other connections share, is
-/// free meanwhile.
+/// For what takes longer than a small request: the shared event loop is free meanwhile.
 func withCommonPool<Value>(_ body: () async throws -> Value) async rethrows -> Value {
   try await withTaskExecutorPreference(globalConcurrentExecutor, operation: body)
 }

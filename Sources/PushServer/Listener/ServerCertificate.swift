@@ -32,7 +32,6 @@ final class ServerCertificate: Sendable {
     }
   }
 
-  /// The context of the next connection.
   var context: TLSContext { state.withLock { $0.context } }
   var inspection: CertificateInspection { state.withLock { $0.inspection } }
 

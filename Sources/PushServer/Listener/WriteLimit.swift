@@ -10,8 +10,7 @@ struct ReadingProgress<State: Equatable> {
   private var changedAt: Instant
 
   init(limit: Duration, _ state: State, now: Instant) {
-    self.limit = limit
-    self.state = state
+    (self.limit, self.state) = (limit, state)
     changedAt = now
   }
 

@@ -4,8 +4,7 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// The series of one app whose numbers the engine and the bridge count themselves, set when metrics
-/// are exported.
+/// One app's series that the engine and the bridge count themselves, set at the export.
 struct AppMetrics {
   let app: String
   let registry: MetricsRegistry
@@ -33,8 +32,7 @@ struct AppMetrics {
     }
     let status = push.status
     for priority in [10, 5, 1] {
-      gauge(
-        Metric.queueNotifications, Double(status.queue.byPriority[priority] ?? 0), ("priority", "\(priority)"))
+      gauge(Metric.queueNotifications, Double(status.queue.byPriority[priority] ?? 0), ("priority", "\(priority)"))
     }
     gauge(Metric.queueBytes, Double(status.queue.byteCount))
     gauge(Metric.queueOldest, status.queue.oldestAge / .seconds(1))

@@ -11,8 +11,7 @@ final class DeliveryObserver: LaneObserver {
   private let lanes = Mutex<[ObjectIdentifier: BatchTimes]>([:])
 
   init(batchSize: HistogramSeries, duration: HistogramSeries) {
-    self.batchSize = batchSize
-    self.duration = duration
+    (self.batchSize, self.duration) = (batchSize, duration)
   }
 
   func wrote(_ batch: LaneBatch) {

@@ -34,8 +34,7 @@ enum Metric {
     "How long a notification took, by stage: gateway is from the socket to the outcome.",
     .durations(milliseconds: [5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000]))
   static let batchSize = histogram(
-    "carillon_batch_notifications",
-    "Notifications that were written to a connection together.",
+    "carillon_batch_notifications", "Notifications that were written to a connection together.",
     .counts([1, 4, 16, 64, 256, 1_024]))
 
   // MARK: The bridge

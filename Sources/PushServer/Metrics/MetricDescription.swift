@@ -25,8 +25,7 @@ struct HistogramBounds: Hashable, Sendable {
 
   private init(ticks: [Int], ticksPerUnit: Int) {
     precondition(ticks.count <= Self.limit, "\(ticks.count) buckets")
-    self.ticks = ticks
-    self.ticksPerUnit = ticksPerUnit
+    (self.ticks, self.ticksPerUnit) = (ticks, ticksPerUnit)
   }
 
   /// Durations, which are recorded in nanoseconds and exported in seconds.

@@ -41,10 +41,7 @@ final class HistogramSeries: MetricSeries {
   private let counts = InlineArray<12, Atomic<Int>> { _ in Atomic(0) }
   private let sum = Atomic<Int>(0)
 
-  init(labels: String, bounds: HistogramBounds) {
-    self.labels = labels
-    self.bounds = bounds
-  }
+  init(labels: String, bounds: HistogramBounds) { (self.labels, self.bounds) = (labels, bounds) }
 
   /// The same value, several times at once.
   func record(ticks: Int, count: Int) {

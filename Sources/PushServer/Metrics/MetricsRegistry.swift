@@ -1,7 +1,6 @@
 internal import Synchronization
 
-/// Every metric of the process, exported in the text format of Prometheus. Two series with the same
-/// name and labels are the same.
+/// All metrics, in the text format of Prometheus. Equal names and labels are one series.
 final class MetricsRegistry: Sendable {
   private struct Family {
     let description: MetricDescription

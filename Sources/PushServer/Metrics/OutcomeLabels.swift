@@ -13,11 +13,9 @@ struct OutcomeLabels: Hashable, Sendable {
   /// appear with their first notification.
   static let always: [OutcomeLabels] = [
     OutcomeLabels(.accepted, "confirmed"), OutcomeLabels(.accepted, "quiet"),
-    OutcomeLabels(.rejected, "BadDeviceToken"),
-    OutcomeLabels(.rejected, "Unregistered"), OutcomeLabels(.rejected, "other"),
-    OutcomeLabels(.suppressed, ""), OutcomeLabels(.expired, ""),
-    OutcomeLabels(.held, ""), OutcomeLabels(.cancelled, ""),
-    OutcomeLabels(.unknown, ""),
+    OutcomeLabels(.rejected, "BadDeviceToken"), OutcomeLabels(.rejected, "Unregistered"),
+    OutcomeLabels(.rejected, "other"), OutcomeLabels(.suppressed, ""), OutcomeLabels(.expired, ""),
+    OutcomeLabels(.held, ""), OutcomeLabels(.cancelled, ""), OutcomeLabels(.unknown, ""),
   ]
 
   /// The counts of an account. Reasons that mean the same to a monitor share their labels.
@@ -31,9 +29,7 @@ struct OutcomeLabels: Hashable, Sendable {
       OutcomeLabels(.cancelled, ""): account.cancelled,
       OutcomeLabels(.unknown, ""): account.unknown,
     ]
-    for (reason, count) in account.rejected {
-      counts[OutcomeLabels(.rejected, label(reason)), default: 0] += count
-    }
+    for (reason, count) in account.rejected { counts[OutcomeLabels(.rejected, label(reason)), default: 0] += count }
     return counts
   }
 

@@ -1,11 +1,11 @@
 internal import Carillon
+internal import HTTPTypes
 internal import PushEngine
 internal import PushService
 internal import PushStore
 internal import Synchronization
 
-/// The metrics of a service: what is counted as it happens, and what is read when they are
-/// exported.
+/// The metrics of a service: counted as it happens, or read when they are exported.
 final class ServiceMetrics: Sendable {
   let registry = MetricsRegistry(Metric.all)
   let requests: RequestMetrics
@@ -35,8 +35,7 @@ final class ServiceMetrics: Sendable {
     apps.withLock { _ in registry.remove(apps: ids) }
   }
 
-  /// In the text format of Prometheus. Takes a while with many apps: not to be called on a thread
-  /// that others wait for.
+  /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
     _ deployment: Deployment, store: any Store, bridge: Bridge?, isReady: Bool, lacksDescriptors: Bool
   ) -> [UInt8] {
@@ -57,5 +56,35 @@ final class ServiceMetrics: Sendable {
       }
     }
     return registry.text
+  }
+}
+
+final class RequestMetrics: Sendable {
+  private struct Key: Hashable {
+    let route: String
+    let method: String
+    let status: Int
+  }
+
+  private let registry: MetricsRegistry
+  private let known = Mutex<[Key: HistogramSeries]>([:])
+
+  /// Methods that a route can have; a client may invent others.
+  private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+  init(_ registry: MetricsRegistry) { self.registry = registry }
+
+  /// - Parameter route: the pattern of the address, such as `/v1/apps/{app}`; nil if there is none.
+  func record(_ duration: Duration, route: String?, method: HTTPRequest.Method, status: HTTPResponse.Status) {
+    let name = Self.methods.contains(method.rawValue) ? method.rawValue : "other"
+    let key = Key(route: route ?? "none", method: name, status: status.code)
+    let series = known.withLock { known in
+      if let series = known[key] { return series }
+      let series = registry.histogram(
+        Metric.requestDuration, [("route", key.route), ("method", key.method), ("code", String(key.status))])
+      known[key] = series
+      return series
+    }
+    series.record(duration)
   }
 }

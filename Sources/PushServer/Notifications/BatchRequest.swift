@@ -142,8 +142,7 @@ struct BatchRequest: Sendable {
   }
 
   private mutating func add(
-    _ line: Int, _ notification: PreparedNotification, token: DeviceToken?, device: StoredUUID?,
-    reference: String?
+    _ line: Int, _ notification: PreparedNotification, token: DeviceToken?, device: StoredUUID?, reference: String?
   ) {
     if let device { devices.append((line, device, notification, reference)) }
     guard let token else { return }

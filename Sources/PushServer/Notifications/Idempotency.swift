@@ -55,8 +55,7 @@ struct Idempotency: RouterMiddleware {
     // The request's own handler asks what its key allows now.
     caller = try await access.keys.current(caller.keyID)
     context.caller = caller
-    let entry = IdempotentRequest(
-      caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
+    let entry = IdempotentRequest(caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
     let isFirst = Self.running.add(place)
     defer { if isFirst { Self.running.remove(place) } }
@@ -70,8 +69,7 @@ struct Idempotency: RouterMiddleware {
         .unprocessableContent, "Key used before", "Another request had this Idempotency-Key.",
         action: "Give each request a key of its own, and repeat a request unchanged.")
     case .begun where !isFirst:
-      throw Problem(
-        .conflict, "Still running", "A request with this Idempotency-Key is still running.", retryAfter: 1)
+      throw Problem(.conflict, "Still running", "A request with this Idempotency-Key is still running.", retryAfter: 1)
     case .begun:
       throw Problem(
         .conflict, "Interrupted", "A request with this Idempotency-Key was interrupted, and may have been carried out.",
@@ -131,8 +129,7 @@ struct Idempotency: RouterMiddleware {
     Self.running.forget(place)
   }
 
-  /// Bodies and answers that are not held as a whole. Asking for them twice does nothing more than
-  /// asking once.
+  /// Bodies and answers that are not held as a whole. Asking twice does no more than asking once.
   ///
   /// - Parameter route: not the path, which can be written in several ways.
   private static func isStreamed(_ route: String?) -> Bool {
@@ -146,16 +143,14 @@ struct Idempotency: RouterMiddleware {
 
   private static func response(_ answer: StoredAnswer) -> Response {
     var response = Response(
-      status: HTTPResponse.Status(code: answer.status),
-      body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)))
+      status: HTTPResponse.Status(code: answer.status), body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body)))
     for name in repeatedHeaders { response.headers[name] = answer.headers[name.canonicalName] }
     if let replayed { response.headers[replayed] = "true" }
     return response
   }
 }
 
-/// Requests with keys that this process carries out, and those that it has refused and the store
-/// still has.
+/// Requests with keys that this process carries out, or has refused and the store still has.
 private final class RunningRequests: Sendable {
   struct Place: Hashable {
     let caller: String
@@ -177,7 +172,6 @@ private final class RunningRequests: Sendable {
   func isLeft(_ place: Place) -> Bool { left.withLock { $0.contains(place) } }
 }
 
-/// The bytes of an answer.
 private struct CollectedBody: ResponseBodyWriter {
   /// Shared, because the body takes a copy of its writer.
   private final class Bytes {

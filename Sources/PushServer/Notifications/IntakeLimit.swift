@@ -29,8 +29,7 @@ final class IntakeLimit: Sendable {
     private let byteCount: Mutex<Int>
 
     fileprivate init(_ limit: IntakeLimit, _ app: String, _ byteCount: Int) {
-      self.limit = limit
-      self.app = app
+      (self.limit, self.app) = (limit, app)
       self.byteCount = Mutex(byteCount)
     }
 

@@ -118,9 +118,7 @@ extension PreparedNotification {
       payload.indices.dropLast().contains(where: {
         payload[$0] == UInt8(ascii: "{") && payload[$0 + 1] == UInt8(ascii: "{")
       })
-    else {
-      return warnings
-    }
+    else { return warnings }
     return PayloadPlaceholders.names(in: payload).map {
       "{{\($0)}} is sent as it stands: only campaigns and carillon send fill placeholders."
     } + warnings

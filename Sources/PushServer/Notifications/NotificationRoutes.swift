@@ -4,7 +4,6 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// Single notifications and batches, and what became of them.
 struct NotificationRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
@@ -152,9 +151,7 @@ struct NotificationRoutes: Sendable {
     let pending = outcomes.app(of: stored)
     let known = try await store.notification(stored)
     let outcome = known.outcome
-    guard let owner = outcome?.app ?? pending, owner == app.id else {
-      throw context.missing("notification", of: app)
-    }
+    guard let owner = outcome?.app ?? pending, owner == app.id else { throw context.missing("notification", of: app) }
     return .json { json in
       json.field("id", "\(id)")
       json.field("state", outcome == nil ? "queued" : "finished")
@@ -194,9 +191,7 @@ struct NotificationRoutes: Sendable {
         for (reason, count) in rejected.sorted(by: { $0.key < $1.key }) { $0.field(reason, count) }
       }
     }
-    for kind in Outcome.Kind.plain {
-      json.field(kind.rawValue, counts.others[kind.rawValue]?.values.reduce(0, +) ?? 0)
-    }
+    for kind in Outcome.Kind.plain { json.field(kind.rawValue, counts.others[kind.rawValue]?.values.reduce(0, +) ?? 0) }
     json.field("inFlight", submitted - counts.total)
     json.field("possibleDuplicates", counts.doubted)
     json.field("possibleCopies", counts.copies)

@@ -28,7 +28,6 @@ struct AllowedMethods: Sendable {
     return !text.contains("{") ? 2 : text.hasPrefix("{") && text.hasSuffix("}") ? 0 : 1
   }
 
-  /// - Returns: nil if there is no such address.
   func methods(for path: String) -> [String]? {
     let parts = path.split(separator: "/")
     let address = addresses.first { address in

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import HTTPTypes
 internal import Hummingbird
 internal import NIOCore
 internal import NIOHTTP1
@@ -49,22 +50,14 @@ extension Request {
       guard bytes.count + part.readableBytes <= limit else { throw Self.tooLarge(limit) }
       guard !pace.isTooSlow(byteCount: bytes.count, now: .now) else { throw Self.tooSlow }
       if !isCounted {
-        do throws(BodyMemory.Refusal) { try room.take(part.readableBytes) } catch { throw Self.noRoom(error) }
+        do throws(BodyMemory.Refusal) { try room.take(part.readableBytes) } catch {
+          throw error.problem("bodies", "arrive", action: "Send fewer large bodies at the same time.")
+        }
       }
       bytes.append(contentsOf: part.readableBytesView)
     }
     if !isCounted, bytes.count > BodyMemory.smallByteCount { memory?.hold(MemoryRoom(room)) }
     return bytes
-  }
-
-  private static func noRoom(_ refusal: BodyMemory.Refusal) -> Problem {
-    switch refusal {
-    case .full: return .unavailable("Too many large bodies arrive at the same time.", retryAfter: 1)
-    case .share:
-      return Problem(
-        .tooManyRequests, "Too many large bodies", "The key's bodies that arrive at present take its share of memory.",
-        action: "Send fewer large bodies at the same time.", retryAfter: 1)
-    }
   }
 
   private static let tooSlow = Problem(
@@ -86,16 +79,21 @@ extension ControlContext {
   func answerRoom(_ byteCount: Int) throws -> MemoryRoom {
     var room = BodyMemory.Body(.shared, owner: caller?.keyID ?? "", announced: byteCount)
     do throws(BodyMemory.Refusal) { try room.take(byteCount) } catch {
-      switch error {
-      case .full: throw Problem.unavailable("Too many large answers are sent at the same time.", retryAfter: 1)
-      case .share:
-        throw Problem(
-          .tooManyRequests, "Too many large answers",
-          "The key's answers that are sent at present take its share of memory.",
-          action: "Read the answers, or ask for fewer at the same time.", retryAfter: 1)
-      }
+      throw error.problem("answers", "are sent", action: "Read the answers, or ask for fewer at the same time.")
     }
     return MemoryRoom(room)
+  }
+}
+
+extension BodyMemory.Refusal {
+  fileprivate func problem(_ what: String, _ verb: String, action: String) -> Problem {
+    switch self {
+    case .full: .unavailable("Too many large \(what) \(verb) at the same time.", retryAfter: 1)
+    case .share:
+      Problem(
+        .tooManyRequests, "Too many large \(what)",
+        "The key's \(what) that \(verb) at present take its share of memory.", action: action, retryAfter: 1)
+    }
   }
 }
 
@@ -138,4 +136,16 @@ extension Instant {
 
 extension StoreInstant {
   package static var now: StoreInstant { MachineClock().now }
+}
+
+extension Problem {
+  func response(instance: String) -> Response {
+    var response = Response(
+      status: status, headers: [.contentType: "application/problem+json"],
+      body: ResponseBody(byteBuffer: ByteBuffer(string: text(instance: instance))))
+    if let retryAfter { response.headers[.retryAfter] = String(retryAfter) }
+    if let allow { response.headers[.allow] = allow }
+    if status == .unauthorized { response.headers[.wwwAuthenticate] = "Bearer" }
+    return response
+  }
 }

@@ -76,8 +76,7 @@ final class BodyMemory: Sendable {
     ///   - owner: the key.
     ///   - announced: bytes that its request announces.
     init(_ memory: BodyMemory, owner: String, announced: Int) {
-      self.memory = memory
-      self.owner = owner
+      (self.memory, self.owner) = (memory, owner)
       isLarge = announced > BodyMemory.smallByteCount
     }
 
@@ -136,12 +135,8 @@ struct UploadPace: Sendable {
   /// Below a slow mobile connection.
   static let leastBytesPerSecond = 4096
 
-  /// - Parameter patience: the time that a body may take, beside the time for its bytes at the
-  ///   lowest rate.
-  init(beganAt: Instant, patience: Duration) {
-    self.beganAt = beganAt
-    self.patience = patience
-  }
+  /// - Parameter patience: what a body may take beside the time for its bytes at the lowest rate.
+  init(beganAt: Instant, patience: Duration) { (self.beganAt, self.patience) = (beganAt, patience) }
 
   func isTooSlow(byteCount: Int, now: Instant) -> Bool {
     now.since(beganAt) > patience + .seconds(byteCount / Self.leastBytesPerSecond)

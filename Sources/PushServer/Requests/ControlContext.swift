@@ -5,12 +5,9 @@ internal import Logging
 internal import NIOCore
 internal import PushService
 
-/// What a request brings along.
 struct ControlContext: RequestContext {
   var coreContext: CoreRequestContextStorage
-  /// The request's connection.
   let channel: any Channel
-  /// The caller, once it is known.
   var caller: Caller?
   /// Of an action that the log gets.
   var trail: TrailNote?
@@ -101,8 +98,7 @@ struct ControlResponder: HTTPResponder {
     let list = methods.joined(separator: ", ")
     if request.method == .options { return Response(status: .noContent, headers: [.allow: list]) }
     var problem = Problem(
-      .methodNotAllowed, "Method not allowed", "There is no \(request.method) of this address.",
-      action: "Use \(list).")
+      .methodNotAllowed, "Method not allowed", "There is no \(request.method) of this address.", action: "Use \(list).")
     problem.allow = list
     throw problem
   }

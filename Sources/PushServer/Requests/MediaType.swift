@@ -2,7 +2,6 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushService
 
-/// What a request's body is.
 enum MediaType: String, CaseIterable, Sendable {
   case json = "application/json"
   case lines = "application/x-ndjson"

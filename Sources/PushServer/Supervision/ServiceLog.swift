@@ -4,13 +4,11 @@ package import Logging
 internal import PushWire
 internal import Synchronization
 
-/// The log of a service: a line of text or a JSON object for each event. Tokens and payloads are in
-/// no event.
+/// The log of a service: lines of text or JSON objects. No event has tokens or payloads.
 package final class ServiceLog: Sendable {
   private let current: Mutex<ServerConfiguration.Log>
   private let write: @Sendable (String) -> Void
 
-  /// - Parameter write: takes one line.
   package init(_ settings: ServerConfiguration.Log, write: @escaping @Sendable (String) -> Void) {
     current = Mutex(settings)
     self.write = write
@@ -45,12 +43,10 @@ package final class ServiceLog: Sendable {
       if let provided = metadataProvider?.get() { all.merge(provided) { own, _ in own } }
       if let given = event.metadata { all.merge(given) { _, given in given } }
       log.write(
-        ServiceLog.line(
-          at: Date(), event.level, "\(event.message)", all.map { ($0, "\($1)") }, log.settings.format))
+        ServiceLog.line(at: Date(), event.level, "\(event.message)", all.map { ($0, "\($1)") }, log.settings.format))
     }
   }
 
-  /// One event.
   static func line(
     at instant: Date, _ level: Logger.Level, _ message: String, _ metadata: [(String, String)],
     _ format: ServerConfiguration.Log.Format

@@ -42,9 +42,7 @@ package struct ServiceManager: Sendable {
   }
 
   /// The process waits, and is not stuck: neither the time for a start nor the watchdog ends it.
-  func waits(status: String) {
-    send("EXTEND_TIMEOUT_USEC=120000000\nWATCHDOG=1\nSTATUS=\(status)", waits: false)
-  }
+  func waits(status: String) { send("EXTEND_TIMEOUT_USEC=120000000\nWATCHDOG=1\nSTATUS=\(status)", waits: false) }
 
   private static var monotonicMicroseconds: UInt64 { NIODeadline.now().uptimeNanoseconds / 1000 }
 

@@ -56,8 +56,7 @@ struct Supervision: Service {
     while (try? await Task.sleep(for: pause)) != nil {
       probe.ask("the store") { answer = $0 }
       guard (try? await store.keys()) != nil else { continue }
-      // A journal that has failed is no part that is stuck: it is waited for until its disk can be
-      // written again.
+      // A failed journal is no part that is stuck: it is waited for until it can be written again.
       guard (try? await outcomes.makeDurableElsewhere()) != nil || deployment.journalFailure != nil else { continue }
       answer?()
     }

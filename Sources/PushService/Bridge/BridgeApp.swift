@@ -39,11 +39,7 @@ package final class BridgeApp: Sendable {
     _ id: String, memory: ForwardedMemory.Limits, budget: MemoryBudget, outcomes: OutcomeRecorder,
     note: @escaping @Sendable (IntakeRunID, BridgeApp) -> Void
   ) {
-    self.id = id
-    self.outcomes = outcomes
-    self.note = note
-    self.memory = memory
-    self.budget = budget
+    (self.id, self.outcomes, self.note, self.memory, self.budget) = (id, outcomes, note, memory, budget)
     state = Mutex(State(ledger: BridgeLedger(memory, pool: budget)))
   }
 
@@ -54,9 +50,7 @@ package final class BridgeApp: Sendable {
     for link in state.withLock({ Array($0.links.values) }) { link.put(message)?() }
   }
 
-  func count(_ change: (inout BridgeCounts) -> Void) {
-    state.withLock { change(&$0.counts) }
-  }
+  func count(_ change: (inout BridgeCounts) -> Void) { state.withLock { change(&$0.counts) } }
 
   // MARK: Connections
 
@@ -148,9 +142,7 @@ package final class BridgeApp: Sendable {
   /// Frames were recognised: they belong to this connection now.
   func recognised(_ stretches: [FrameStretch], client: String, connection: UInt64) {
     state.withLock { state in
-      for frames in stretches {
-        write(frames, client: client, connection: connection, isRecognised: true, &state)
-      }
+      for frames in stretches { write(frames, client: client, connection: connection, isRecognised: true, &state) }
       countAlreadyDelivered(&state)
     }
   }
@@ -222,8 +214,7 @@ package final class BridgeApp: Sendable {
     state.withLock { state in
       outcomes.change {
         $0.ended.append(
-          EndedConnection(
-            connection: link.id, from: remainder.from, recentFrom: remainder.recentFrom, at: clock.now))
+          EndedConnection(connection: link.id, from: remainder.from, recentFrom: remainder.recentFrom, at: clock.now))
       }
       defer { forgetEnds(&state) }
       return state.ledger.ended(link.id, end, remainder, client: link.client, now: now)

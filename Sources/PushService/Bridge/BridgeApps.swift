@@ -30,20 +30,13 @@ package final class BridgeApps: Sendable {
     memory: ForwardedMemory.Limits, deployment: Deployment, outcomes: OutcomeRecorder, store: any Store,
     clock: any ServiceClock = MachineClock(), logger: Logger
   ) {
-    self.memory = memory
-    self.deployment = deployment
-    self.outcomes = outcomes
-    self.store = store
-    self.clock = clock
+    (self.memory, self.deployment, self.outcomes, self.store, self.clock) = (memory, deployment, outcomes, store, clock)
     self.logger = logger
     budget = MemoryBudget(byteCount: memory.byteCount)
     sweepInterval = min(.seconds(30), max(.milliseconds(500), memory.age / 16))
   }
 
-  /// The counts, by app.
-  package var counts: [String: BridgeCounts] {
-    all.reduce(into: [:]) { $0[$1.id] = $1.counts }
-  }
+  package var counts: [String: BridgeCounts] { all.reduce(into: [:]) { $0[$1.id] = $1.counts } }
 
   private var all: [BridgeApp] { state.withLock { Array($0.apps.values) } }
 
@@ -94,9 +87,7 @@ package final class BridgeApps: Sendable {
     let now = clock.uptime
     for (line, frame, isByResponse) in recovery.frames {
       let app = app(frame.app)
-      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) {
-        runs.withLock { $0[run] = app }
-      }
+      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) { runs.withLock { $0[run] = app } }
       app.restore(frame, as: line, isByResponse: isByResponse, now: now)
     }
   }
@@ -188,4 +179,50 @@ extension RememberedFrames {
     if acceptedLines.contains(where: { $0.contains(line) }) { return .accepted }
     return notAccepted[line].map { FrameAnswer(state: $0.state, detail: $0.detail) }
   }
+}
+
+extension FrameAnswer {
+  /// The answer of an outcome as the store has it; see ``Outcome/Kind``.
+  init(state: String, detail: String) {
+    let kind = Outcome.Kind(rawValue: state)
+    guard kind == .rejected else {
+      self = [.accepted, .suppressed, .expired].contains(kind) ? .accepted : .refused(.processingError)
+      return
+    }
+    let parts = detail.split(separator: " ", maxSplits: 1)
+    let known = GatewayStatus.documented.first { $0.description == detail }
+    if let known {
+      self.init(Outcome.rejected(.status(known)))
+    } else if let number = parts.first.flatMap({ UInt16($0) }), parts.count == 2 {
+      self.init(
+        Outcome.rejected(
+          .provider(ProviderRefusal(status: number, reason: ProviderReason(rawValue: String(parts[1]))))))
+    } else if detail == Rejection.payloadTooLarge.description {
+      self.init(Outcome.rejected(.payloadTooLarge))
+    } else {
+      self = .refused(.processingError)
+    }
+  }
+}
+
+/// The bridge's counts of one app since the service began.
+package struct BridgeCounts: Hashable, Sendable {
+  /// Connected now.
+  package var clients = 0
+  /// Frames that arrived, without those behind a conclusion.
+  package var frames = 0
+  /// Frames that the app has accepted.
+  package var forwarded = 0
+  /// Frames that had been forwarded before, and were not sent twice.
+  package var alreadyDelivered = 0
+  /// When that was known of the last of them. Nil: there was none.
+  package var lastAlreadyDelivered: StoreInstant?
+  /// Error responses, by status.
+  package var responses: [UInt8: Int] = [:]
+  /// Connections that were closed without an error response because a frame of command 0 failed.
+  package var silentCloses = 0
+  /// Devices that the feedback service has handed out.
+  package var feedback = 0
+
+  package init() {}
 }

@@ -7,7 +7,6 @@ internal import PushWire
 struct BridgeClient {
   let app: BridgeApp
   let push: PushApp
-  /// The fingerprint of its certificate.
   let fingerprint: String
   let link: BridgeLink
 }
@@ -35,8 +34,7 @@ package struct BridgeArrivals: BridgeIntake {
   private var preparation = BridgePreparation()
 
   init(_ client: BridgeClient, memory: ForwardedMemory.Limits, logger: Logger) {
-    self.client = client
-    self.logger = logger
+    (self.client, self.logger) = (client, logger)
     var limits = memory
     limits.count = client.app.trailLimit(client.fingerprint)
     trail = BridgeTrail(limits, pool: client.app.budget)
@@ -123,5 +121,29 @@ package struct BridgeArrivals: BridgeIntake {
         "app": "\(client.app.id)", "client": "\(client.fingerprint)", "notifications": "\(resends.count)",
         "first": "\(NotificationID(run: run, line: first.line))",
       ])
+  }
+}
+
+/// Frames of a connection of which each is the next frame and the next line of a run.
+struct FrameStretch {
+  /// The number of the first frame.
+  let number: UInt64
+  /// The line of the first frame.
+  let line: ForwardedLine
+  var digests: [FrameDigest]
+
+  var count: Int { digests.count }
+}
+
+extension [FrameStretch] {
+  /// Adds a frame, to the last stretch if it belongs there.
+  mutating func append(_ number: UInt64, _ digest: FrameDigest, as line: ForwardedLine) {
+    if let last = indices.last, self[last].number + UInt64(self[last].count) == number,
+      self[last].line.advanced(by: self[last].count) == line
+    {
+      self[last].digests.append(digest)
+    } else {
+      append(FrameStretch(number: number, line: line, digests: [digest]))
+    }
   }
 }

@@ -56,9 +56,7 @@ package struct BridgeConnection: ~Copyable {
   private static let queueInterval = Duration.milliseconds(20)
 
   package init(_ settings: Settings, logger: Logger, hasRoom: @escaping @Sendable (PushApp) -> Bool) {
-    self.settings = settings
-    self.logger = logger
-    self.hasRoom = hasRoom
+    (self.settings, self.logger, self.hasRoom) = (settings, logger, hasRoom)
     session = BridgeSession(settings.session)
   }
 
@@ -89,8 +87,7 @@ package struct BridgeConnection: ~Copyable {
     }
     for wake in wakes { wake() }
     arrivals = BridgeArrivals(
-      BridgeClient(app: app, push: push, fingerprint: link.client, link: link), memory: settings.memory,
-      logger: logger)
+      BridgeClient(app: app, push: push, fingerprint: link.client, link: link), memory: settings.memory, logger: logger)
     return output(push.lastingStopReason != nil || isEnding ? session.end(now: now) : [], now: now)
   }
 
@@ -115,13 +112,11 @@ package struct BridgeConnection: ~Copyable {
   /// The client must leave.
   package mutating func end(now: Instant) -> Output { output(session.end(now: now), now: now) }
 
-  /// Something is due.
   package mutating func woken(now: Instant) -> Output {
     noteJournalled()
     return output(session.woken(now: now), now: now)
   }
 
-  /// Its link has messages.
   package mutating func readMessages(now: Instant) -> Output {
     var actions: [BridgeAction] = []
     var mustBeJudged = false
@@ -144,8 +139,7 @@ package struct BridgeConnection: ~Copyable {
     return output
   }
 
-  /// The connection is gone. Unless the client has closed its side, it does not know how far its
-  /// frames came.
+  /// The connection is gone. Unless its client closed, it does not know how far its frames came.
   package mutating func closed(now: Instant) {
     if !hasConcluded { conclude(peerHasClosed ? .closed : .broken, now: now) }
     arrivals?.logResends()
@@ -185,8 +179,7 @@ package struct BridgeConnection: ~Copyable {
     app.count { $0.frames += count }
   }
 
-  /// A pause ends when there is room for many frames, which are then handled together. With every
-  /// answer there is room for one.
+  /// A pause ends when there is room for many frames, which are then handled together.
   private var hasRoomForMany: Bool { session.pendingCount <= settings.session.window.frameCount / 4 * 3 }
 
   private mutating func setReading(_ reads: Bool, now: Instant) {

@@ -8,8 +8,7 @@ package final class BridgeLink: Sendable {
     case answer(frame: UInt64, count: Int, FrameAnswer)
     /// Its upstream takes nothing more, or the bridge ends.
     ///
-    /// - by: when the client must have been told; nil: when the answers have come, in the usual
-    ///   time.
+    /// - by: when the client must have been told; nil: with the answers, in the usual time.
     case end(by: Instant?)
     /// The configuration was read again: the client may belong to another app now, or to none.
     case clientsChanged
@@ -32,8 +31,7 @@ package final class BridgeLink: Sendable {
   private let state: Mutex<State>
 
   package init(id: UInt64 = .random(in: 1 ... .max), client: String, wake: @escaping @Sendable () -> Void) {
-    self.id = id
-    self.client = client
+    (self.id, self.client) = (id, client)
     state = Mutex(State(wake: wake))
   }
 
@@ -59,11 +57,8 @@ package final class BridgeLink: Sendable {
   /// The first frame that is not in the journal.
   var firstUnjournalled: UInt64? { state.withLock { $0.unjournalled.min() } }
 
-  func take() -> [Message] {
-    state.withLock { exchange(&$0.messages, with: []) }
-  }
+  func take() -> [Message] { state.withLock { exchange(&$0.messages, with: []) } }
 
-  /// The connection is closed.
   func close() {
     state.withLock { state in
       state.messages = []

@@ -3,8 +3,7 @@ internal import Foundation
 internal import PushTransport
 internal import PushWire
 
-/// Makes notifications of frames. Frames that follow each other often have the same payload, which
-/// is then checked once.
+/// Makes notifications of frames. A payload that follows itself is checked once.
 struct BridgePreparation {
   private struct Key: Equatable {
     var payload: [UInt8]

@@ -84,9 +84,7 @@ package struct CampaignPlan: Sendable {
     }
     isDryRun = try fields.flag("dryRun") ?? false
     try fields.finish()
-    if let seconds = expiresAfter {
-      notification.expiration = seconds == 0 ? .notStored : .after(.seconds(seconds))
-    }
+    if let seconds = expiresAfter { notification.expiration = seconds == 0 ? .notStored : .after(.seconds(seconds)) }
   }
 
   private mutating func readHeaders(_ fields: inout FieldReader) throws {
@@ -145,15 +143,12 @@ package struct CampaignPlan: Sendable {
   private mutating func readStart(_ fields: inout FieldReader) throws {
     if let text = try fields.text("sendAt") {
       guard let instant = InstantText.instant(text) else {
-        throw fields.wrong(
-          "sendAt", "It must be an instant with its offset, such as \"2027-01-31T09:00:00+01:00\".")
+        throw fields.wrong("sendAt", "It must be an instant with its offset, such as \"2027-01-31T09:00:00+01:00\".")
       }
       start = .at(instant)
     }
     guard let value = fields.take("localSend") else { return }
-    guard case .now = start else {
-      throw fields.wrong("localSend", "A campaign has either sendAt or localSend.")
-    }
+    guard case .now = start else { throw fields.wrong("localSend", "A campaign has either sendAt or localSend.") }
     start = .local(try LocalSend(value, at: fields.place("localSend")))
   }
 
@@ -177,9 +172,7 @@ package struct CampaignPlan: Sendable {
   package var isLocal: Bool { if case .local = start { true } else { false } }
 
   /// The columns that its payloads need.
-  package var placeholders: [String] {
-    ([notification.json] + variants.values).flatMap(PayloadPlaceholders.names)
-  }
+  package var placeholders: [String] { ([notification.json] + variants.values).flatMap(PayloadPlaceholders.names) }
 
   /// - Throws: ``Problem`` with 422 if the app's gateway would refuse a payload of it, and with 400
   ///   if it asks for what its audience cannot have.

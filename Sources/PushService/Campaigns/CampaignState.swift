@@ -1,4 +1,5 @@
-/// Where a campaign stands.
+package import PushStore
+
 package enum CampaignState: String, Hashable, Sendable, CaseIterable {
   /// It can be changed, and its audience uploaded.
   case draft
@@ -23,7 +24,6 @@ package enum CampaignState: String, Hashable, Sendable, CaseIterable {
   package var isOver: Bool { [.finished, .cancelled, .failed].contains(self) }
 }
 
-/// What can happen to a campaign.
 package enum CampaignEvent: Hashable, Sendable {
   case uploadBegan
   case uploadEnded(isComplete: Bool)
@@ -136,4 +136,16 @@ extension CampaignState {
   }
 
   private func sentence(_ rest: String) -> String { "The campaign is \(rawValue), so it \(rest)." }
+}
+
+extension StoredUUID {
+  /// What the journal calls a part of the campaign with this id.
+  package func name(part: Int) -> String { "\(text)/\(part)" }
+
+  /// Nil: the name is no part's.
+  package static func part(named name: String) -> (id: StoredUUID, number: Int)? {
+    let words = name.split(separator: "/", omittingEmptySubsequences: false)
+    guard words.count == 2, let id = StoredUUID(String(words[0])), let number = Int(words[1]) else { return nil }
+    return (id, number)
+  }
 }

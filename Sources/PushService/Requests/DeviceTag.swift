@@ -2,7 +2,6 @@ internal import Foundation
 
 /// Words that group the devices of an app.
 package enum DeviceTag {
-  /// The most tags of one device.
   package static let countLimit = 64
   package static let byteCountLimit = 64
 

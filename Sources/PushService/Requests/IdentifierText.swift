@@ -8,9 +8,7 @@ extension StoredUUID {
     return StoredUUID(NotificationID(run: run, line: .random(in: 0 ... .max)))
   }
 
-  package init(_ id: NotificationID) {
-    self.init(high: id.run.high, low: UInt64(id.run.low) << 32 | UInt64(id.line))
-  }
+  package init(_ id: NotificationID) { self.init(high: id.run.high, low: UInt64(id.run.low) << 32 | UInt64(id.line)) }
 
   /// - Parameter text: a UUID of version 7 in its usual form.
   package init?(_ text: some StringProtocol) {

@@ -4,8 +4,7 @@ package enum LanguageTag {
 
   /// With the usual upper and lower case: `zh-Hant-TW`. Underscores are taken for hyphens.
   ///
-  /// - Returns: nil unless the text has the form of a language tag. Whether its parts are
-  ///   registered is not checked.
+  /// - Returns: nil unless it has the form of a tag. Whether it is registered is not checked.
   package static func normalised(_ text: String) -> String? {
     guard text.utf8.count <= byteCountLimit else { return nil }
     let parts = text.split(omittingEmptySubsequences: false) { $0 == "-" || $0 == "_" }

@@ -22,7 +22,6 @@ package struct Problem: Error, Sendable {
   package var title: String
   package var detail: String
   package var errors: [Detail] = []
-  /// What would help.
   package var action: String?
   /// Seconds.
   package var retryAfter: Int?
@@ -36,10 +35,7 @@ package struct Problem: Error, Sendable {
     _ status: HTTPResponse.Status, _ title: String, _ detail: String, pointer: String? = nil, action: String? = nil,
     errors: [Detail] = [], retryAfter: Int? = nil
   ) {
-    self.status = status
-    self.title = title
-    self.detail = detail
-    self.action = action
+    (self.status, self.title, self.detail, self.action) = (status, title, detail, action)
     self.errors = pointer.map { [Detail(pointer: $0, detail: detail)] } ?? errors
     self.retryAfter = retryAfter
   }

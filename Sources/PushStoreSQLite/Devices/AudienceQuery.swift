@@ -84,16 +84,13 @@ struct AudienceQuery {
   }
 
   /// - Parameter columns: of the table `devices`.
-  func rows(
-    _ database: Database, _ columns: String, after: Int64, through: Int64, limit: Int
-  ) throws -> RowCursor {
+  func rows(_ database: Database, _ columns: String, after: Int64, through: Int64, limit: Int) throws -> RowCursor {
     let (source, arguments) = matches(after: after, through: through)
     return try Row.fetchCursor(
       database.cachedStatement(sql: "SELECT \(columns) \(source) ORDER BY candidate.number LIMIT ?"),
       arguments: arguments + [limit])
   }
 
-  /// How many devices of the audience are within the range.
   func count(_ database: Database, after: Int64, through: Int64) throws -> Int {
     let (source, arguments) = matches(after: after, through: through)
     return try Int.fetchOne(database.cachedStatement(sql: "SELECT count(*) \(source)"), arguments: arguments) ?? 0

@@ -20,8 +20,7 @@ struct DeviceWriter {
   private var wasKnown = false
 
   init(_ database: Database, app: String) throws {
-    self.database = database
-    self.app = app
+    (self.database, self.app) = (database, app)
     appNumber = try DeviceNames.make(app, database)
     let gone = try database.cachedStatement(sql: "SELECT EXISTS (SELECT 1 FROM gone WHERE app = ?)")
     hasGoneDevices = try Bool.fetchOne(gone, arguments: [app]) ?? true

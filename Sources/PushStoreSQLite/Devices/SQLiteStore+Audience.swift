@@ -71,9 +71,7 @@ extension SQLiteStore {
     return devices
   }
 
-  package func audienceCount(
-    app: String, filter: AudienceFilter, through last: Int64
-  ) async throws(StoreError) -> Int {
+  package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
     var count = 0
     var next: Int64? = 0
     while let after = next {

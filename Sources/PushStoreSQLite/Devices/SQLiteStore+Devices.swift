@@ -4,33 +4,27 @@ package import PushStore
 
 extension SQLiteStore {
   package func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice {
-    try await writer.write { database in
-      var writer = try DeviceWriter(database, app: app)
-      let result = try writer.register(device)
-      try writer.finish()
-      return result
-    }
+    try await change(app) { try $0.register(device) }
   }
 
   package func importDevices(
     _ devices: [DeviceRegistration], app: String
   ) async throws(StoreError) -> [RegisteredDevice] {
-    try await writer.write(isBulk: true) { database in
-      var writer = try DeviceWriter(database, app: app)
-      var results: [RegisteredDevice] = []
-      results.reserveCapacity(devices.count)
-      for device in devices { results.append(try writer.register(device)) }
-      try writer.finish()
-      return results
-    }
+    try await change(app, isBulk: true) { writer in try devices.map { try writer.register($0) } }
   }
 
   package func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool {
-    try await writer.write { database in
+    try await change(app) { try $0.remove(token: token) }
+  }
+
+  private func change<Value: Sendable>(
+    _ app: String, isBulk: Bool = false, _ body: @Sendable @escaping (inout DeviceWriter) throws -> Value
+  ) async throws(StoreError) -> Value {
+    try await writer.write(isBulk: isBulk) { database in
       var writer = try DeviceWriter(database, app: app)
-      let isFound = try writer.remove(token: token)
+      let value = try body(&writer)
       try writer.finish()
-      return isFound
+      return value
     }
   }
 
@@ -65,8 +59,7 @@ extension SQLiteStore {
     try await read { database in
       guard let app = try DeviceNames.find(app, database) else { return [] }
       guard let tag else {
-        return try DeviceReader.devices(
-          database, "app = ? AND number > ? ORDER BY number LIMIT ?", [app, key, limit])
+        return try DeviceReader.devices(database, "app = ? AND number > ? ORDER BY number LIMIT ?", [app, key, limit])
       }
       return try DeviceReader.devices(
         database,

@@ -1,4 +1,3 @@
-/// The tables of the bridge.
 enum BridgeSchema {
   static let sql = """
     CREATE TABLE bridgeFrames (
@@ -29,7 +28,6 @@ enum BridgeSchema {
     CREATE TABLE bridgeLife (number INTEGER PRIMARY KEY CHECK (number = 1), at INTEGER NOT NULL) STRICT;
     """
 
-  /// Until when the process of a connection lived that was killed. Later processes leave later
-  /// signs of life.
+  /// Until when the process of a killed connection lived. Later ones leave later signs of life.
   static let kills = "ALTER TABLE bridgeEnds ADD COLUMN lastSign INTEGER"
 }

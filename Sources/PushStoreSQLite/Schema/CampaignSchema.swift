@@ -1,4 +1,3 @@
-/// The tables of campaigns.
 enum CampaignSchema {
   static let tables = """
     CREATE TABLE campaigns (

@@ -31,8 +31,7 @@ enum DeviceSchema {
     CREATE INDEX goneByToken ON gone (app, token);
     """
 
-  /// Two devices that became one while the app had an unfinished campaign: the key that is gone,
-  /// and the one that has stayed.
+  /// Two devices that became one during a campaign: the key that is gone, and the one that stays.
   static let merges = """
     CREATE TABLE deviceMerges (
       app INTEGER NOT NULL REFERENCES deviceNames (number), formerKey INTEGER NOT NULL, keptKey INTEGER NOT NULL,

@@ -1,7 +1,6 @@
 internal import PushService
 
-/// Decides which events the followers of a campaign get next, from those that they have had. A
-/// value without a clock.
+/// Decides which events the followers of a campaign get next. A value without a clock.
 struct CampaignEventLog: Sendable {
   /// The state of a campaign, as far as events show it.
   struct View: Hashable, Sendable {
@@ -19,7 +18,6 @@ struct CampaignEventLog: Sendable {
   private var progressAt: Duration?
   private(set) var hasEnded = false
 
-  /// Progress events come at most twice a second.
   static let progressInterval = Duration.milliseconds(500)
 
   /// The events that lead to the present state. What changed several times gets one event.

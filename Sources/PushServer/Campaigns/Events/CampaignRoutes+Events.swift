@@ -39,7 +39,6 @@ extension CampaignRoutes {
 
 /// Follows every campaign that has not ended, and every app.
 private final class CampaignFollower: Sendable {
-  /// What followers have been told of an app.
   private struct AppView: Hashable {
     var state: AppStatusSnapshot.State
     /// Why it is suspended or has stopped.

@@ -5,25 +5,20 @@ internal import NIOCore
 struct EventStream: Sendable {
   /// How often it looks for something new.
   static let interval = Duration.milliseconds(500)
-  /// After this long without an event, a comment is sent. It shows both sides that the connection
-  /// is alive.
+  /// After this long without an event, a comment shows both sides that the connection is alive.
   private static let quietLimit = Duration.seconds(15)
   /// How long a reader that no longer reads may take when the service ends.
   private static let endLimit = Duration.seconds(1)
 
-  /// False once the service ends.
   let isOpen: @Sendable () -> Bool
   /// The request's channel, to end a write that never returns.
   let channel: any Channel
 
   /// - Parameter next: the text of what is new, empty if nothing is; nil: the stream ends. The
   ///   argument is the time since the stream began.
-  func response(
-    _ next: @escaping @Sendable (_ elapsed: Duration) async throws -> String?
-  ) -> Response {
+  func response(_ next: @escaping @Sendable (_ elapsed: Duration) async throws -> String?) -> Response {
     Response(
-      status: .ok,
-      headers: [.contentType: "text/event-stream", .cacheControl: "no-cache"],
+      status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-cache"],
       body: ResponseBody { [isOpen, channel] writer in
         try await withThrowingTaskGroup(of: Void.self) { tasks in
           tasks.addTask {

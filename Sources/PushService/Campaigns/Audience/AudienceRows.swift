@@ -32,8 +32,7 @@ package struct AudienceRows: Sendable {
   /// The first line, with its end.
   var header: [UInt8] { Array((columns.map(Self.quoted).joined(separator: ",") + "\n").utf8) }
 
-  /// Appends the row of one line. What is no object, or lacks a value that is needed, becomes a row
-  /// that cannot be sent.
+  /// Appends a line's row. No object, or one that lacks a value, becomes a row that is not sent.
   ///
   /// - Parameter line: nil: it was too long.
   func append(_ line: [UInt8]?, to bytes: inout [UInt8]) {

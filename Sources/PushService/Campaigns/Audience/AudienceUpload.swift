@@ -41,10 +41,7 @@ package struct AudienceUpload {
   ///   - skipCount: the number of lines at its beginning that are stored already.
   /// - Throws: ``Problem`` with 507.
   package init(path: String, progress: StoredUpload, skipping skipCount: Int64, rows: AudienceRows) throws {
-    self.path = path
-    self.progress = progress
-    self.skipCount = skipCount
-    self.rows = rows
+    (self.path, self.progress, self.skipCount, self.rows) = (path, progress, skipCount, rows)
     self.progress.isComplete = false
     format = Format(rawValue: progress.format)
     writtenByteCount = progress.byteCount
@@ -63,8 +60,7 @@ package struct AudienceUpload {
   /// Of the file, with what is not written yet.
   package var byteCount: Int64 { writtenByteCount + Int64(pending.count) }
 
-  /// Lines of NDJSON are rows below a header that the upload does not have, and a value can have
-  /// line ends.
+  /// Lines of NDJSON become rows below a header, and values can have line ends.
   static func numbersRows(_ upload: StoredUpload) -> Bool { upload.format == Format.ndjson.rawValue }
 
   package mutating func take(_ bytes: some Collection<UInt8>) throws {
@@ -90,9 +86,7 @@ package struct AudienceUpload {
   private func headFormat(isWhole: Bool) throws -> Format? {
     if AudienceHeader.isJSON(head) == true { return .ndjson }
     let header: AudienceHeader?
-    do throws(AudienceFormatError) {
-      header = try AudienceHeader.detect(head, isWhole: isWhole)
-    } catch .empty {
+    do throws(AudienceFormatError) { header = try AudienceHeader.detect(head, isWhole: isWhole) } catch .empty {
       // Rows may come with another upload.
       return .csv
     } catch {

@@ -3,8 +3,7 @@ internal import HTTPTypes
 package import PushEngine
 package import PushStore
 
-/// The files of campaigns, in a folder beside the store: audiences that were uploaded, and the
-/// lists of what was not accepted.
+/// The files of campaigns, beside the store: uploaded audiences, and what was not accepted.
 package struct CampaignSpool: Sendable {
   let directory: String
 
@@ -18,7 +17,6 @@ package struct CampaignSpool: Sendable {
       numbersRows: AudienceUpload.numbersRows(record.upload))
   }
   package func list(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/outcomes-\(part).csv" }
-  /// The keys of the devices that a part is for.
   func keys(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/devices-\(part)" }
   /// Those who were left out when the campaign was divided.
   package func leftOut(_ id: StoredUUID) -> String { "\(folder(id))/left-out.csv" }

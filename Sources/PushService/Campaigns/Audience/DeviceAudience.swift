@@ -8,9 +8,7 @@ typealias DeviceAudience = PagedAudience<AudienceDevice>
 
 extension DeviceAudience {
   /// - Parameter key: of the last device that was read before; 0: none.
-  convenience init(
-    after key: Int64, payloads: VariantPayloads, clock: any ServiceClock, pages: @escaping Pages
-  ) {
+  convenience init(after key: Int64, payloads: VariantPayloads, clock: any ServiceClock, pages: @escaping Pages) {
     self.init(after: key, pages: pages, pause: { try? await clock.sleep(for: .milliseconds(200)) }) {
       page, index, chunk in
       var next = index

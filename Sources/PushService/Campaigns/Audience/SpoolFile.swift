@@ -33,7 +33,6 @@ final class SpoolFile {
     pending.removeAll(keepingCapacity: true)
   }
 
-  /// Makes all of it durable.
   func sync() throws {
     try flush()
     do { try file.synchronize() } catch { throw CampaignSpool.problem(path, error) }

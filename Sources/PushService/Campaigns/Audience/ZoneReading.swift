@@ -21,9 +21,7 @@ final class ZoneReading {
   }
 
   /// The name of the column, as the header has it.
-  static func column(of header: AudienceHeader) -> String? {
-    header.columns.first { names.contains($0.lowercased()) }
-  }
+  static func column(of header: AudienceHeader) -> String? { header.columns.first { names.contains($0.lowercased()) } }
 
   /// The zones of the next rows; nil at the end.
   func next() throws -> [String]? {

@@ -22,8 +22,7 @@ struct CampaignCleaning: Sendable {
     let states = [CampaignState.draft, .uploading].map(\.rawValue)
     var count = 0
     repeat {
-      count = remove(
-        try await controller.store.forgetCampaigns(in: states, unchangedSince: oldest, limit: Self.limit))
+      count = remove(try await controller.store.forgetCampaigns(in: states, unchangedSince: oldest, limit: Self.limit))
     } while count == Self.limit
   }
 

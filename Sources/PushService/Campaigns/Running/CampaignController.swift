@@ -4,8 +4,7 @@ internal import PushEngine
 package import PushStore
 internal import Synchronization
 
-/// Changes the state of campaigns in the store, one change at a time for each, and wakes their
-/// drivers.
+/// Changes campaigns in the store, one change at a time for each, and wakes their drivers.
 package final class CampaignController: Sendable {
   /// For tests of the simulation.
   package enum PlantedMistake: CaseIterable, Sendable {
@@ -23,9 +22,7 @@ package final class CampaignController: Sendable {
   /// Campaigns that need a driver.
   let work = Mailbox<LiveCampaign>()
 
-  package init(
-    store: any Store, clock: any ServiceClock = MachineClock(), plantedMistake: PlantedMistake? = nil
-  ) {
+  package init(store: any Store, clock: any ServiceClock = MachineClock(), plantedMistake: PlantedMistake? = nil) {
     (self.store, self.clock, self.plantedMistake) = (store, clock, plantedMistake)
   }
 
@@ -44,7 +41,6 @@ package final class CampaignController: Sendable {
   /// Every driver looks again: apps have changed.
   package func signalAll() { for live in lives.withLock({ Array($0.values) }) { live.signal.set() } }
 
-  /// The campaign has ended.
   func forget(_ id: StoredUUID) { lives.withLock { $0[id] = nil } }
 
   func wake(_ campaign: CampaignHead) {

@@ -6,8 +6,7 @@ internal import PushSend
 internal import PushStore
 internal import PushWire
 
-/// Moves one campaign through its states until it has ended: starts its parts, pauses and resumes
-/// them, and records their ends.
+/// Moves one campaign to its end: starts its parts, pauses and resumes them, records their ends.
 struct CampaignDriver: Sendable {
   let controller: CampaignController
   let deployment: Deployment
@@ -118,14 +117,12 @@ struct CampaignDriver: Sendable {
       }
     }
     if begun.status == .held || begun.status == .running, !begun.reason.isEmpty {
-      logger.warning(
-        "a campaign is late", metadata: ["campaign": "\(live.id.text)", "why": "\(begun.reason)"])
+      logger.warning("a campaign is late", metadata: ["campaign": "\(live.id.text)", "why": "\(begun.reason)"])
     }
     return .again
   }
 
-  /// How many milliseconds after its time a campaign would begin. One without a scheduled time is
-  /// never late.
+  /// How many milliseconds late a campaign would begin. Without a scheduled time it is never late.
   private static func lateness(due: StoreInstant, at now: StoreInstant) -> Int64 {
     due.milliseconds == 0 ? 0 : now.milliseconds - due.milliseconds
   }
@@ -214,10 +211,8 @@ struct CampaignDriver: Sendable {
     if !known.isEmpty { return known }
     let parts: [StoredCampaignPart]
     if case .local(let send) = plan.start {
-      parts = try await CampaignDivision(
-        spool: self.parts.spool, store: store, schedule: schedule, now: clock.now
-      )
-      .parts(of: record, plan, send)
+      parts = try await CampaignDivision(spool: self.parts.spool, store: store, schedule: schedule, now: clock.now)
+        .parts(of: record, plan, send)
     } else {
       parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? clock.now, content: [])]
     }
@@ -258,8 +253,7 @@ struct CampaignDriver: Sendable {
       }
       guard !live.isLost(part: part.number) else { return .leave }
       let isUnknown = part.begunAt != nil
-      try await end(
-        part, record, account: try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
+      try await end(part, record, account: try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
     }
     guard !live.isBusy else { return .wait }
     let progress = try await store.progress(of: record.id)
@@ -290,9 +284,7 @@ struct CampaignDriver: Sendable {
       return await beginLater("\(Problem(known: error)?.detail ?? "\(error)")")
     }
     live.begun(part: part.number, campaign)
-    do {
-      try await follow(part, record, campaign)
-    } catch let error as CarillonError {
+    do { try await follow(part, record, campaign) } catch let error as CarillonError {
       await failed(part, error)
     } catch {
       logger.error("a campaign cannot be kept", metadata: ["campaign": "\(live.id.text)", "why": "\(error)"])
@@ -315,18 +307,14 @@ struct CampaignDriver: Sendable {
     return try await app.serve(parts.served(part, of: record, plan), parts.events(part, of: record))
   }
 
-  private func follow(
-    _ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign
-  ) async throws {
+  private func follow(_ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign) async throws {
     // What was decided while it began.
     switch try await clock.retrying({ () throws(StoreError) in try await store.campaignHead(record.id) })?.status {
     case .running?: break
     case .paused?, .held?: campaign.pause()
     default: campaign.cancel()
     }
-    do throws(CarillonError) {
-      _ = try await campaign.result()
-    } catch {
+    do throws(CarillonError) { _ = try await campaign.result() } catch {
       guard error.code == .audience else { throw error }
       campaign.giveUp()
       try await end(part, record)
@@ -337,11 +325,8 @@ struct CampaignDriver: Sendable {
 
   /// The part has ended: its list and its final account are in the store when this returns.
   ///
-  /// - Parameter account: of a part that was not sent; nil: the end of its campaign has told it to
-  ///   the recorder.
-  private func end(
-    _ part: StoredCampaignPart, _ record: StoredCampaign, account: CampaignAccount? = nil
-  ) async throws {
+  /// - Parameter account: of a part that was not sent; nil: the recorder has it from its campaign.
+  private func end(_ part: StoredCampaignPart, _ record: StoredCampaign, account: CampaignAccount? = nil) async throws {
     try parts.recorder.close(record.id.name(part: part.number))
     if let account {
       parts.recorder.ended(
@@ -364,8 +349,7 @@ struct CampaignDriver: Sendable {
   }
 
   private func beginLater(_ why: String) async {
-    logger.notice(
-      "a campaign's part could not begin yet", metadata: ["campaign": "\(live.id.text)", "why": "\(why)"])
+    logger.notice("a campaign's part could not begin yet", metadata: ["campaign": "\(live.id.text)", "why": "\(why)"])
     try? await clock.sleep(for: Self.pauseAfterTrouble)
   }
 

@@ -122,8 +122,7 @@ struct CampaignParts: Sendable {
       gone: { [outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
       ended: { [recorder, clock] account in
         recorder.ended(
-          EndedCampaignPart(
-            campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: clock.now))
+          EndedCampaignPart(campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: clock.now))
       })
   }
 }

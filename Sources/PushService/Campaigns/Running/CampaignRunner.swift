@@ -22,14 +22,8 @@ package final class CampaignRunner: Service {
     deployment: Deployment,
     schedule: CampaignSchedule, retention: Duration, logger: Logger
   ) {
-    self.controller = controller
-    self.spool = spool
-    self.recorder = recorder
-    self.outcomes = outcomes
-    self.deployment = deployment
-    self.schedule = schedule
-    self.retention = retention
-    self.logger = logger
+    (self.controller, self.spool, self.recorder, self.outcomes) = (controller, spool, recorder, outcomes)
+    (self.deployment, self.schedule, self.retention, self.logger) = (deployment, schedule, retention, logger)
   }
 
   /// How many campaigns of an app may be there that have not ended.

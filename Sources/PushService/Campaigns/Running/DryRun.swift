@@ -3,13 +3,11 @@ internal import PushEngine
 internal import PushStore
 internal import PushWire
 
-/// Counts the audience of a campaign's part, and what of it could be sent. Nothing is sent: what
-/// could be counts as cancelled.
+/// Counts the audience of a campaign's part. Nothing is sent: what could be counts as cancelled.
 struct DryRun: Sendable {
   let parts: CampaignParts
 
-  /// The largest payload of any transport: what is too large for an app's shows only when it is
-  /// sent.
+  /// The largest payload of any transport: what is too large for an app shows only when it is sent.
   private static let byteLimit = 5 << 10
 
   /// - Throws: ``CarillonError`` or ``StoreError``.

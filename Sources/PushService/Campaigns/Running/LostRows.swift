@@ -3,8 +3,7 @@ internal import PushEngine
 internal import PushSend
 internal import PushStore
 
-/// Rows of an upload whose file has lost them, or cannot be read to its end. Of them, only the
-/// number is known.
+/// Rows of an upload whose file has lost them or is unreadable: only their number is known.
 struct LostRows: Sendable {
   let spool: CampaignSpool
   let record: StoredCampaign
@@ -26,8 +25,7 @@ struct LostRows: Sendable {
     guard count > 0, try await !isReadable() else { return nil }
     var content = CampaignDivision.Content()
     content.isLeftOut = true
-    var part = StoredCampaignPart(
-      number: (parts.map(\.number).max() ?? -1) + 1, dueAt: now, content: content.bytes)
+    var part = StoredCampaignPart(number: (parts.map(\.number).max() ?? -1) + 1, dueAt: now, content: content.bytes)
     var account = CampaignAccount()
     account.submitted = count
     // The journal may have sent what it no longer knows.

@@ -4,8 +4,7 @@ internal import PushEngine
 internal import PushSend
 internal import PushWire
 
-/// The list of what was not accepted of a service's campaign: CSV, a row durable before the journal
-/// calls its notification settled.
+/// The list of what was not accepted: CSV, a row durable before the journal calls it settled.
 package enum ServedList {
   /// The same for every transport, so that the lists of a campaign's parts can follow each other.
   static let columns = OutcomesColumns(namesTime: true)
@@ -18,8 +17,7 @@ package enum ServedList {
     "\(line),\(OutcomesFile.field(token)),\(outcome.rawValue),\(OutcomesFile.field(reason)),\n"
   }
 
-  /// - Parameter settled: of a campaign that is resumed: rows about what is sent again are dropped.
-  ///   Nil: it begins.
+  /// - Parameter settled: of a resumed campaign: rows of what is sent again are dropped. Nil: new.
   static func open(_ path: String, settled: SettledLines?) throws(CarillonError) -> OutcomesFile {
     do {
       guard let settled, FileManager.default.fileExists(atPath: path) else {

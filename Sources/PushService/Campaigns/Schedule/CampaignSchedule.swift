@@ -20,9 +20,7 @@ package struct CampaignSchedule: Sendable {
 
   package func obstacle(
     _ plan: CampaignPlan, _ id: String, _ live: LiveCampaign, now: StoreInstant
-  ) -> CampaignTimes.Obstacle? {
-    times(plan, id).obstacle(conditions(id, live), now: now)
-  }
+  ) -> CampaignTimes.Obstacle? { times(plan, id).obstacle(conditions(id, live), now: now) }
 
   private func conditions(_ id: String, _ live: LiveCampaign) -> CampaignTimes.Conditions {
     guard let served = try? deployment.app(id) else { return CampaignTimes.Conditions(isConfigured: false) }

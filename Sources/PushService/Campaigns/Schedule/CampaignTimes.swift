@@ -3,7 +3,6 @@ package import PushStore
 
 /// When a campaign may send. A value: it has no clock, and knows of the app only what it is told.
 package struct CampaignTimes: Sendable {
-  /// What an app's settings say.
   package struct App: Sendable {
     package var zone: TimeZone
     package var quietHours: QuietHours?
@@ -37,7 +36,6 @@ package struct CampaignTimes: Sendable {
     package var until: StoreInstant?
   }
 
-  /// A part that has not ended.
   package struct Part: Hashable, Sendable {
     package var number: Int
     package var dueAt: StoreInstant
@@ -48,7 +46,6 @@ package struct CampaignTimes: Sendable {
 
   /// Which parts of a campaign may send at a moment.
   package struct PartSchedule: Hashable, Sendable {
-    /// They send.
     package var sending: Set<Int> = []
     /// Their time has come, and quiet hours of their zones hold them back.
     package var inQuietHours: Set<Int> = []
@@ -69,7 +66,6 @@ package struct CampaignTimes: Sendable {
   /// in different parts of the world.
   private static let searchLimit = 8
 
-  /// Nil: none.
   package var quietHours: QuietHours? {
     guard !plan.isDryRun else { return nil }
     return switch plan.quietHours {
@@ -79,8 +75,7 @@ package struct CampaignTimes: Sendable {
     }
   }
 
-  /// Why nothing of the campaign can be sent. Parts of a local send have quiet hours of their own:
-  /// see ``schedule(_:now:)``.
+  /// Why nothing of the campaign can be sent. For quiet hours of parts see ``schedule(_:now:)``.
   package func obstacle(_ conditions: Conditions, now: StoreInstant) -> Obstacle? {
     if plan.isDryRun { return nil }
     guard conditions.isConfigured, app.isConfigured else {
@@ -138,13 +133,10 @@ package struct CampaignTimes: Sendable {
 
   /// Where the devices of a local send belong that begins now.
   package func localPlan(_ send: LocalSend, now: StoreInstant) -> LocalSendPlan {
-    LocalSendPlan(
-      send, quietHours: quietHours, now: now.seconds, appZone: ZoneRules(app.zone), rules: rules)
+    LocalSendPlan(send, quietHours: quietHours, now: now.seconds, appZone: ZoneRules(app.zone), rules: rules)
   }
 
-  private func zone(_ name: String) -> ZoneRules {
-    (name.isEmpty ? nil : rules(name)) ?? ZoneRules(app.zone)
-  }
+  private func zone(_ name: String) -> ZoneRules { (name.isEmpty ? nil : rules(name)) ?? ZoneRules(app.zone) }
 }
 
 extension LocalSend {
@@ -155,8 +147,7 @@ extension LocalSend {
 }
 
 extension CampaignPlan {
-  /// When the campaign begins once it is started. A local send begins with the first time zone of
-  /// the world.
+  /// When a started campaign begins. A local send begins with the first time zone of the world.
   package var dueAt: StoreInstant {
     if isDryRun { return StoreInstant(milliseconds: 0) }
     return switch start {

@@ -15,9 +15,7 @@ package struct LocalSend: Hashable, Sendable {
   package var isPastChosen = false
 
   package init(local: Int64, missingTimeZone: MissingZone = .appDefault, past: Past = .now) {
-    self.local = local
-    self.missingTimeZone = missingTimeZone
-    self.past = past
+    (self.local, self.missingTimeZone, self.past) = (local, missingTimeZone, past)
   }
 
   package init(_ value: JSONValue, at pointer: String) throws {

@@ -1,7 +1,5 @@
-/// When each time zone's devices get a local send, and who is left out. It has no clock, and knows
-/// time zones only by their rules.
+/// When each time zone's devices get a local send, and who is left out. A value without a clock.
 package struct LocalSendPlan: Sendable {
-  /// What becomes of a device.
   enum Place: Hashable, Sendable {
     /// It is sent at this instant. Clocks are so far east of UTC there then: where they are not,
     /// quiet hours are others.
@@ -19,7 +17,6 @@ package struct LocalSendPlan: Sendable {
   private let now: Int64
   private let rules: @Sendable (String) -> ZoneRules?
   private let missing: Place
-  /// The places, by the zone's name.
   private var places: [String: Place] = [:]
 
   /// Names that are no time zones can be anything, so no more of them than this are remembered.
@@ -33,10 +30,7 @@ package struct LocalSendPlan: Sendable {
     _ send: LocalSend, quietHours: QuietHours?, now: Int64, appZone: ZoneRules,
     rules: @escaping @Sendable (String) -> ZoneRules?
   ) {
-    self.send = send
-    self.quietHours = quietHours
-    self.now = now
-    self.rules = rules
+    (self.send, self.quietHours, self.now, self.rules) = (send, quietHours, now, rules)
     missing =
       send.missingTimeZone == .skip
       ? .leftOut(.noTimeZone) : Self.place(send, quietHours, now: now, in: appZone)
@@ -51,7 +45,6 @@ package struct LocalSendPlan: Sendable {
     return place
   }
 
-  /// Whether there are rules for a time zone of this name.
   func knows(_ zone: String) -> Bool { !zone.isEmpty && rules(zone) != nil }
 
   private static func place(_ send: LocalSend, _ quiet: QuietHours?, now: Int64, in zone: ZoneRules) -> Place {

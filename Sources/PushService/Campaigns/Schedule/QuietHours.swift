@@ -25,7 +25,6 @@ package struct QuietHours: Hashable, Sendable, CustomStringConvertible {
     return "\(two(second / 3600)):\(two(second / 60 % 60))"
   }
 
-  /// Whether the wall clock shows a quiet time.
   package func contains(local: Int64) -> Bool {
     let second = ((local % 86_400) + 86_400) % 86_400
     return from < to ? (from..<to).contains(second) : second >= from || second < to

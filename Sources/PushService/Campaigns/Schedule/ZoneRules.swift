@@ -1,5 +1,4 @@
-/// When a time zone's clocks show what. The rules come as a function, so that everything here is a
-/// value without clock or system.
+/// When a time zone's clocks show what. The rules are a function: no clock, and no system.
 package struct ZoneRules: Sendable {
   /// Seconds east of UTC at an instant, in seconds since 1970.
   let offset: @Sendable (_ instant: Int64) -> Int64
@@ -18,8 +17,7 @@ package struct ZoneRules: Sendable {
     let end = local + Self.offsetLimit
     var start = local - Self.offsetLimit
     while start < end {
-      // The offset is the same up to the next change, which is looked for by the hour: changes lie
-      // further apart.
+      // The next change is looked for by the hour: changes lie further apart.
       let next = min(end, start + 3600)
       let (before, after) = (offset(start), offset(next))
       let change = before == after ? next : firstChange(from: start, to: next, before)
@@ -32,7 +30,6 @@ package struct ZoneRules: Sendable {
     return end
   }
 
-  /// The instants at which clocks are set.
   func changes(after start: Int64, through end: Int64) -> [Int64] {
     var changes: [Int64] = []
     for hour in stride(from: start, to: end, by: 3600) {
