@@ -86,7 +86,7 @@ struct AnswerMemoryTests {
     for _ in 0..<2 {
       let request = Request(head: head, body: RequestBody(buffer: ByteBuffer(repeating: 0, count: 40 << 20)))
       let body = try await request.wholeBody(
-        limit: 64 << 20, patience: .seconds(60), owner: key, until: context?.memory)
+        limit: 64 << 20, allowance: .seconds(60), owner: key, until: context?.memory)
       #expect(body.count == 40 << 20)
     }
     #expect(Self.isRefused(Self.context(key), 30 << 20))

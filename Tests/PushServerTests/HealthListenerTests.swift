@@ -40,8 +40,8 @@ struct HealthListenerTests {
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = in_port_t(port).bigEndian
     address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-    var patience = timeval(tv_sec: 60, tv_usec: 0)
-    _ = unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    var limit = timeval(tv_sec: 60, tv_usec: 0)
+    _ = unsafe setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     let result = unsafe withUnsafePointer(to: &address) { pointer in
       unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
         unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))

@@ -5,9 +5,9 @@ internal import Testing
 
 @Suite("Limits of uploads")
 struct UploadLimitsTests {
-  @Test("a body has its patience, and the time that its bytes take at the lowest rate")
+  @Test("a body has its allowance, and the time that its bytes take at the lowest rate")
   func pace() {
-    let pace = UploadPace(beganAt: Instant(nanoseconds: 7), patience: .seconds(2))
+    let pace = UploadPace(beganAt: Instant(nanoseconds: 7), allowance: .seconds(2))
     let start = Instant(nanoseconds: 7)
     #expect(!pace.isTooSlow(byteCount: 0, now: start + .seconds(2)))
     #expect(pace.isTooSlow(byteCount: 0, now: start + .milliseconds(2_001)))

@@ -15,7 +15,7 @@ struct CampaignWatchCommand: AsyncParsableCommand {
   func run() async throws { try await Self.watch(try campaign.service.client(), campaign.path) }
 
   /// A service that is away for longer is not waited for.
-  private static let patience = Duration.seconds(60)
+  private static let silenceLimit = Duration.seconds(60)
 
   /// - Throws: ``ExitStatus/findings`` if it ends without having finished.
   static func watch(_ client: APIClient, _ path: String) async throws {
@@ -36,7 +36,7 @@ struct CampaignWatchCommand: AsyncParsableCommand {
           return !isEnd
         }
       } catch let failure as ServiceFailure where failure.status == nil {
-        guard let last = heard.withLock({ $0 }), ContinuousClock.now - start - last < patience else { throw failure }
+        guard let last = heard.withLock({ $0 }), ContinuousClock.now - start - last < silenceLimit else { throw failure }
       }
       if !isOver { try await Task.sleep(for: .seconds(1)) }
     }

@@ -82,6 +82,6 @@ struct ControlAccess: Sendable {
     of request: Request, by key: String?, limit: Int? = nil, until memory: RequestMemory? = nil
   ) async throws -> [UInt8] {
     try await request.wholeBody(
-      limit: limit ?? settings.maxBody, patience: settings.idleTimeout, owner: key ?? "", until: memory)
+      limit: limit ?? settings.maxBody, allowance: settings.idleTimeout, owner: key ?? "", until: memory)
   }
 }

@@ -28,7 +28,7 @@ extension Request {
   /// The whole body.
   ///
   /// - Parameters:
-  ///   - patience: see ``UploadPace``.
+  ///   - allowance: see ``UploadPace``.
   ///   - owner: whose share of the memory it takes.
   ///   - memory: where a large one counts until the request was answered; nil: only while it
   ///     arrives.
@@ -36,11 +36,11 @@ extension Request {
   ///   arrives too slowly, with 429 when the owner's bodies take their share of the memory, with
   ///   503 when all bodies together take too much, and with 400 when it is cut off.
   func wholeBody(
-    limit: Int, patience: Duration, owner: String, until memory: RequestMemory? = nil
+    limit: Int, allowance: Duration, owner: String, until memory: RequestMemory? = nil
   ) async throws -> [UInt8] {
     let length = headers[.contentLength].flatMap { Int($0) } ?? 0
     guard length <= limit else { throw Self.tooLarge(limit) }
-    let pace = UploadPace(beganAt: .now, patience: patience)
+    let pace = UploadPace(beganAt: .now, allowance: allowance)
     var bytes: [UInt8] = []
     // What was announced may never come.
     bytes.reserveCapacity(max(0, min(length, 1 << 20)))

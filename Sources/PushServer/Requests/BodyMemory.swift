@@ -130,15 +130,15 @@ final class RequestMemory: Sendable {
 /// so far in memory, for as long as it likes: the idle time-out counts from its last byte.
 struct UploadPace: Sendable {
   private let beganAt: Instant
-  private let patience: Duration
+  private let allowance: Duration
 
   /// Below a slow mobile connection.
   static let leastBytesPerSecond = 4096
 
-  /// - Parameter patience: what a body may take beside the time for its bytes at the lowest rate.
-  init(beganAt: Instant, patience: Duration) { (self.beganAt, self.patience) = (beganAt, patience) }
+  /// - Parameter allowance: what a body may take beside the time for its bytes at the lowest rate.
+  init(beganAt: Instant, allowance: Duration) { (self.beganAt, self.allowance) = (beganAt, allowance) }
 
   func isTooSlow(byteCount: Int, now: Instant) -> Bool {
-    now.since(beganAt) > patience + .seconds(byteCount / Self.leastBytesPerSecond)
+    now.since(beganAt) > allowance + .seconds(byteCount / Self.leastBytesPerSecond)
   }
 }

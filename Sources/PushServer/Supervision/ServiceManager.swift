@@ -28,7 +28,7 @@ package struct ServiceManager: Sendable {
 
   /// A manager that does not listen any more is no error of this process. Nor does one that does
   /// not read hold it up: a watchdog message that finds no room is left out, because earlier ones
-  /// wait to be read; others wait at most ``patience``.
+  /// wait to be read; others wait at most ``writeLimit``.
   func notify(_ state: State, status: String? = nil) {
     var lines: [String]
     switch state {
@@ -47,14 +47,14 @@ package struct ServiceManager: Sendable {
   private static var monotonicMicroseconds: UInt64 { NIODeadline.now().uptimeNanoseconds / 1000 }
 
   /// How long a message may wait until the manager has read earlier ones.
-  private static let patience = timeval(tv_sec: 5, tv_usec: 0)
+  private static let writeLimit = timeval(tv_sec: 5, tv_usec: 0)
 
   private func send(_ text: String, waits: Bool) {
     let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
     guard descriptor >= 0 else { return }
     defer { close(descriptor) }
-    var patience = Self.patience
-    unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    var limit = Self.writeLimit
+    unsafe setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
     let flags = Int32(MSG_NOSIGNAL) | (waits ? 0 : Int32(MSG_DONTWAIT))
     var name = sockaddr_un()
     name.sun_family = sa_family_t(AF_UNIX)
