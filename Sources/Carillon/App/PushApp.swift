@@ -11,10 +11,7 @@ public struct PushApp: Sendable, Identifiable {
   let entry: AppEntry
   let core: DeploymentCore
 
-  init(_ entry: AppEntry, _ core: DeploymentCore) {
-    self.entry = entry
-    self.core = core
-  }
+  init(_ entry: AppEntry, _ core: DeploymentCore) { (self.entry, self.core) = (entry, core) }
 
   /// The app's ``AppConfiguration/id``.
   public var id: String { entry.id }
@@ -197,10 +194,7 @@ extension PushApp {
     /// - Parameters:
     ///   - token: the device's token.
     ///   - since: when it was found that it is gone. Default nil: not known.
-    public init(token: DeviceToken, since: Date? = nil) {
-      self.token = token
-      self.since = since
-    }
+    public init(token: DeviceToken, since: Date? = nil) { (self.token, self.since) = (token, since) }
 
     /// Nil unless the outcome says that the device is gone.
     ///

@@ -47,9 +47,7 @@ public struct CampaignAccount: Hashable, Sendable {
   public var inFlight: Int { submitted - settled }
 
   package init(_ engine: Account) {
-    submitted = engine.submitted
-    confirmed = engine.confirmed
-    quiet = engine.quiet
+    (submitted, confirmed, quiet) = (engine.submitted, engine.confirmed, engine.quiet)
     for (reason, count) in engine.rejected { rejectedByReason[reason.description, default: 0] += count }
     suppressed = engine.suppressed
     expired = engine.expired

@@ -25,9 +25,7 @@ package struct CampaignContext: Sendable, Codable {
 
   package init() {}
 
-  init(intakeRun: IntakeRunID) {
-    self.intakeRun = NotificationID(run: intakeRun, line: 0).description
-  }
+  init(intakeRun: IntakeRunID) { self.intakeRun = NotificationID(run: intakeRun, line: 0).description }
 
   /// What another program wrote counts as a campaign without a name.
   package init(reading bytes: [UInt8]) {
@@ -185,12 +183,8 @@ struct StoredApp: Codable, Sendable {
     batching = Batching(maxBytes: app.batching.byteCount, maxDelay: app.batching.delay)
     window = Window(notifications: app.window.notifications, bytes: app.window.bytes)
     settle = Settle(quiet: app.settling.quiet, confirm: app.confirm)
-    onUnknown = app.onUnknown.wire
-    attempts = app.attempts
-    patience = app.patience
-    maxAge = app.maxAge
-    rateLimit = app.rateLimit
-    weight = app.weight
+    (onUnknown, attempts, patience) = (app.onUnknown.wire, app.attempts, app.patience)
+    (maxAge, rateLimit, weight) = (app.maxAge, app.rateLimit, app.weight)
   }
 
   var app: AppConfiguration {

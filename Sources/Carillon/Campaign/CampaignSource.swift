@@ -37,9 +37,7 @@ package enum CampaignSource: Sendable {
       do throws(AudienceError) {
         try await run.run(source, chunk: chunk)
         return .success(())
-      } catch {
-        return .failure(error)
-      }
+      } catch { return .failure(error) }
     }
     try result.get()
   }

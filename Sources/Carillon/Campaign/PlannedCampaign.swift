@@ -29,9 +29,8 @@ package struct PlannedCampaign: Sendable {
       notification, app: entry.configuration, kind: entry.credential.kind, expiration: nil)
     headers?.priority = nil
     sent = Campaign(
-      payload: hasPlaceholders ? [] : notification.json,
-      expiration: notification.expiration?.unixSeconds(now: now), priority: notification.priority?.rawValue,
-      headers: headers)
+      payload: hasPlaceholders ? [] : notification.json, expiration: notification.expiration?.unixSeconds(now: now),
+      priority: notification.priority?.rawValue, headers: headers)
   }
 
   /// A campaign as it began.
@@ -83,8 +82,7 @@ package struct PlannedCampaign: Sendable {
     _ kept: KeptAudience, from mark: AudienceMark?, selection: (AudienceHeader) -> RowSelection?
   ) throws(CarillonError) -> CampaignSource {
     try source("The notification with the audience") {
-      let file = try AudienceFile(
-        kept, from: mark, readsHeaders: isHTTP2, renderer: renderer, selection: selection)
+      let file = try AudienceFile(kept, from: mark, readsHeaders: isHTTP2, renderer: renderer, selection: selection)
       try file.demandWhole()
       return file
     }
@@ -95,9 +93,7 @@ package struct PlannedCampaign: Sendable {
       return .file(try open())
     } catch let error as PayloadTemplateError {
       throw CarillonError(.payload, "\(name): \(error)")
-    } catch {
-      throw CarillonError(describing: error)
-    }
+    } catch { throw CarillonError(describing: error) }
   }
 
   private func renderer(_ header: AudienceHeader) throws -> PayloadRenderer? {

@@ -173,9 +173,7 @@ struct UnacceptedNotifications: Sendable {
   let stream: AsyncStream<UnacceptedNotification>
   let continuation: AsyncStream<UnacceptedNotification>.Continuation
 
-  init() {
-    (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16_384))
-  }
+  init() { (stream, continuation) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(16_384)) }
 }
 
 /// An array, read one by one as any other sequence.

@@ -17,8 +17,7 @@ internal import Synchronization
 public final class PushCampaign: Sendable {
   /// Why a campaign ended before it was through.
   private enum Ending {
-    case cancelled
-    case cutShort
+    case cancelled, cutShort
     case audience(AudienceError)
     case appStopped(String)
   }
@@ -45,14 +44,8 @@ public final class PushCampaign: Sendable {
     _ run: CampaignRun, app: String, name: String, source: CampaignSource, chunk: AudienceChunk, loop: any Loop,
     isKept: Bool, unaccepted: UnacceptedNotifications
   ) {
-    self.run = run
-    self.app = app
-    self.name = name
-    self.source = source
-    self.loop = loop
-    self.chunk = chunk
-    self.isKept = isKept
-    self.unaccepted = unaccepted
+    (self.run, self.app, self.name, self.source) = (run, app, name, source)
+    (self.loop, self.chunk, self.isKept, self.unaccepted) = (loop, chunk, isKept, unaccepted)
   }
 
   // MARK: Its course

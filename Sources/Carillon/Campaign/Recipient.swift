@@ -18,8 +18,7 @@ public struct Recipient: Hashable, Sendable {
   ///   - token: the device.
   ///   - values: what the placeholders of the notification stand for. Default: none.
   public init(_ token: DeviceToken, values: [String: String] = [:]) {
-    self.token = token
-    self.values = values
+    (self.token, self.values) = (token, values)
   }
 }
 

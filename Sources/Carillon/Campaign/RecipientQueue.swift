@@ -8,9 +8,7 @@ internal import Synchronization
 package final class RecipientQueue: AudienceSource {
   private enum Content {
     case payload([UInt8])
-    case tooLarge
-    case valueMissing
-    case collapseIDUnusable
+    case tooLarge, valueMissing, collapseIDUnusable
   }
 
   private struct Entry {
@@ -43,9 +41,7 @@ package final class RecipientQueue: AudienceSource {
   ///   - byteLimit: of one payload.
   ///   - firstLine: of the first recipient.
   init(template: PayloadTemplate?, byteLimit: Int, isHTTP2: Bool, firstLine: UInt64) {
-    self.template = template
-    self.byteLimit = byteLimit
-    self.isHTTP2 = isHTTP2
+    (self.template, self.byteLimit, self.isHTTP2) = (template, byteLimit, isHTTP2)
     state = Mutex(State(nextLine: firstLine))
   }
 

@@ -154,9 +154,7 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
       template = try context.template.map { text throws(PayloadTemplateError) in
         try PayloadTemplate(parsing: Array(text.utf8))
       }
-    } catch {
-      throw CarillonError(.journalContent, "The campaign \(id): \(error).")
-    }
+    } catch { throw CarillonError(.journalContent, "The campaign \(id): \(error).") }
     var plan = PlannedCampaign(
       resuming: campaign, payload: core.journal?.payload(of: campaign) ?? [], template: template, through: entry)
     plan.context = context

@@ -79,10 +79,7 @@ public struct AppConfiguration: Hashable, Sendable {
   ///   - transport: what is spoken with the gateway, and with which environment.
   ///   - credential: how the app proves who it is.
   public init(id: String, topic: String?, transport: Transport, credential: Credential) {
-    self.id = id
-    self.topic = topic
-    self.transport = transport
-    self.credential = credential
+    (self.id, self.topic, self.transport, self.credential) = (id, topic, transport, credential)
   }
 }
 
@@ -148,10 +145,7 @@ extension AppConfiguration {
     public var port: Int
 
     /// Names a gateway.
-    public init(host: String, port: Int) {
-      self.host = host
-      self.port = port
-    }
+    public init(host: String, port: Int) { (self.host, self.port) = (host, port) }
 
     package init(_ endpoint: Endpoint) { self.init(host: endpoint.host, port: endpoint.port) }
 

@@ -66,9 +66,7 @@ package struct TokenKeyFile: Hashable, Sendable, Codable {
   package var teamIdentifier: String
 
   package init(file: String, keyIdentifier: String, teamIdentifier: String) {
-    self.file = file
-    self.keyIdentifier = keyIdentifier
-    self.teamIdentifier = teamIdentifier
+    (self.file, self.keyIdentifier, self.teamIdentifier) = (file, keyIdentifier, teamIdentifier)
   }
 
   /// What the name of the file says, as the developer account gives it: `AuthKey_ABC123DEFG.p8`.

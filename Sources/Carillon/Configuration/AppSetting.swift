@@ -34,10 +34,7 @@ package struct AppSetting: Sendable {
   private init(
     _ key: String, _ value: Value, only transport: AppConfiguration.Transport.Name? = nil, isLive: Bool = false
   ) {
-    self.key = key
-    self.value = value
-    self.transport = transport
-    self.isLive = isLive
+    (self.key, self.value, self.transport, self.isLive) = (key, value, transport, isLive)
   }
 
   /// The ranges that flags share with files.

@@ -3,10 +3,7 @@ package struct Endpoint: Hashable, Sendable, Codable, CustomStringConvertible {
   package var host: String
   package var port: Int
 
-  package init(host: String, port: Int) {
-    self.host = host
-    self.port = port
-  }
+  package init(host: String, port: Int) { (self.host, self.port) = (host, port) }
 
   /// Nil unless there are both a host and a port from 1 to 65535.
   package init?(_ text: String) {

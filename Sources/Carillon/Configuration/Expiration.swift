@@ -9,8 +9,7 @@ extension PushNotification.Expiration {
   /// else.
   package init?(parsing text: String) {
     if let number = UInt32(text) {
-      self =
-        number < Self.firstUnixTime && number > 0 ? .after(.seconds(Int64(number))) : Self(unixSeconds: number)
+      self = number < Self.firstUnixTime && number > 0 ? .after(.seconds(Int64(number))) : Self(unixSeconds: number)
     } else if let duration = Quantity.duration(text), duration > .zero {
       self = .after(duration)
     } else {

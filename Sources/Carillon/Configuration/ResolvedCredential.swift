@@ -50,8 +50,7 @@ package struct ResolvedCredential: Sendable {
         file: file.file, keyIdentifier: file.keyIdentifier, teamIdentifier: file.teamIdentifier)
       tokens = registry.source(for: key, environment: app.tokenEnvironment)
     case .tokenKeyInMemory(let bytes, let keyIdentifier, let teamIdentifier):
-      let key = try ProviderKey.load(
-        bytes: bytes.value, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier)
+      let key = try ProviderKey.load(bytes: bytes.value, keyIdentifier: keyIdentifier, teamIdentifier: teamIdentifier)
       tokens = registry.source(for: key, environment: app.tokenEnvironment)
     }
     var client = TLSClientConfiguration(
@@ -115,8 +114,7 @@ package struct ResolvedCredential: Sendable {
       http2.policy.pingInterval = app.http2.pingInterval
       rules.transport = .http2(http2)
     }
-    return AppPlan(
-      configuration: rules, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
+    return AppPlan(configuration: rules, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
   }
 }
 

@@ -69,9 +69,7 @@ package struct ConfigurationError: Error, Hashable, Sendable, CustomStringConver
   package let problem: String
 
   package init(file: String, line: Int? = nil, problem: String) {
-    self.file = file
-    self.line = line
-    self.problem = problem
+    (self.file, self.line, self.problem) = (file, line, problem)
   }
 
   package var description: String {

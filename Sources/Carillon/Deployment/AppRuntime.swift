@@ -42,9 +42,7 @@ package final class AppEntry: Sendable {
         guard orStandIn else { throw error }
         return try ResolvedCredential.unusable(configuration, because: error)
       }
-    } catch {
-      throw CarillonError(.credential, "The app \"\(configuration.id)\": \(error).")
-    }
+    } catch { throw CarillonError(.credential, "The app \"\(configuration.id)\": \(error).") }
   }
 
   var credential: ResolvedCredential { state.withLock { $0.credential } }
@@ -105,14 +103,8 @@ final class AppRuntime: Sendable {
     self.init(entry, app, dialer: dialer, engine: engine, recorder: recorder)
   }
 
-  init(
-    _ entry: AppEntry, _ app: App, dialer: DialerSwitch, engine: RunningEngine, recorder: (any IntakeRecorder)?
-  ) {
-    self.entry = entry
-    self.app = app
-    self.dialer = dialer
-    self.engine = engine
-    self.recorder = recorder
+  init(_ entry: AppEntry, _ app: App, dialer: DialerSwitch, engine: RunningEngine, recorder: (any IntakeRecorder)?) {
+    (self.entry, self.app, self.dialer, self.engine, self.recorder) = (entry, app, dialer, engine, recorder)
     if entry.isPaused { app.pause() }
     suspendWithoutCredential()
   }
@@ -125,8 +117,7 @@ final class AppRuntime: Sendable {
   /// Takes over what the entry has and an engine can change while it runs.
   func replaceLimits() {
     let configuration = entry.configuration
-    app.replace(
-      rateLimit: configuration.rateLimit, weight: configuration.weight, patience: configuration.patience)
+    app.replace(rateLimit: configuration.rateLimit, weight: configuration.weight, patience: configuration.patience)
   }
 
   /// New connections show the credential that the entry has now; those with the old one are left

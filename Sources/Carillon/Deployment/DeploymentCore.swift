@@ -70,13 +70,10 @@ final class DeploymentCore: Sendable {
     toleratesCredentials: Bool = false,
     wallClockMilliseconds: @escaping @Sendable () -> Int64 = { NIOLoop.wallClockMilliseconds }
   ) {
-    self.wallClockMilliseconds = wallClockMilliseconds
-    self.registry = registry
-    self.journal = journal
-    self.closesJournal = closesJournal
+    (self.wallClockMilliseconds, self.registry) = (wallClockMilliseconds, registry)
+    (self.journal, self.closesJournal) = (journal, closesJournal)
     state = Mutex(State(entries: entries))
-    self.toleratesCredentials = toleratesCredentials
-    self.logger = logger
+    (self.toleratesCredentials, self.logger) = (toleratesCredentials, logger)
     makeLoops = loops
     self.shutdownTimeout = shutdownTimeout
   }
@@ -227,9 +224,7 @@ final class DeploymentCore: Sendable {
   ///
   /// - Parameter evenIfSame: whether connections are renewed although they show this credential.
   /// - Returns: whether they are renewed.
-  func reconfigure(
-    _ entry: AppEntry, _ other: AppConfiguration, evenIfSame: Bool
-  ) async throws(CarillonError) -> Bool {
+  func reconfigure(_ entry: AppEntry, _ other: AppConfiguration, evenIfSame: Bool) async throws(CarillonError) -> Bool {
     let (known, before) = (entry.credential, entry.configuration)
     let configuration = before.adopting(other)
     try configuration.check()

@@ -70,10 +70,8 @@ public struct DeploymentEvent: Hashable, Sendable {
     public let isOwnLimit: Bool
 
     init(_ obstacle: Obstacle) {
-      cause = obstacle.cause
-      duration = obstacle.lasting
-      nextTryIn = obstacle.nextTryIn
-      isOwnLimit = obstacle.isOwnLimit
+      (cause, duration) = (obstacle.cause, obstacle.lasting)
+      (nextTryIn, isOwnLimit) = (obstacle.nextTryIn, obstacle.isOwnLimit)
     }
   }
 }

@@ -21,9 +21,7 @@ public struct JournalSettings: Hashable, Sendable {
   ///     (``Sync/default``).
   ///   - skipsDamage: open a journal that is damaged; what was lost there counts as unknown.
   ///     Default false: that is an error.
-  public static func directory(
-    _ path: String, sync: Sync = .default, skipsDamage: Bool = false
-  ) -> JournalSettings {
+  public static func directory(_ path: String, sync: Sync = .default, skipsDamage: Bool = false) -> JournalSettings {
     var options = EngineJournalOptions()
     options.sync = sync.journal
     options.skipsDamage = skipsDamage

@@ -46,10 +46,7 @@ final class AppLog: Sendable {
   private let reports = Mutex(OutageReports())
   private let began = ContinuousClock.now
 
-  init(app: String, logger: Logger) {
-    self.app = app
-    self.logger = logger
-  }
+  init(app: String, logger: Logger) { (self.app, self.logger) = (app, logger) }
 
   func write(_ kind: DeploymentEvent.Kind) {
     switch kind {

@@ -9,8 +9,7 @@ package struct AppPlan: Sendable {
   package var dialer: any Dialer
 
   package init(configuration: AppRules, dialer: any Dialer) {
-    self.configuration = configuration
-    self.dialer = dialer
+    (self.configuration, self.dialer) = (configuration, dialer)
   }
 }
 
@@ -53,11 +52,8 @@ package final class RunningEngine: Sendable {
     random: @escaping @Sendable () -> UInt64 = { .random(in: 0 ... .max) },
     shutDownLoops: @escaping @Sendable () async -> Void
   ) {
-    self.loops = loops
-    self.journal = journal
-    self.wallClockMilliseconds = wallClockMilliseconds
-    self.random = random
-    self.shutDownLoops = shutDownLoops
+    (self.loops, self.journal, self.wallClockMilliseconds) = (loops, journal, wallClockMilliseconds)
+    (self.random, self.shutDownLoops) = (random, shutDownLoops)
   }
 
   /// The loop for timers.

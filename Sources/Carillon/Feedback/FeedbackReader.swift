@@ -28,9 +28,7 @@ package final class FeedbackReader: LinkDelegate {
   ///   - endpoint: of the service, for errors.
   ///   - output: gets the entries.
   package init(dialer: any Dialer, endpoint: Endpoint, output: any FeedbackOutput) {
-    self.dialer = dialer
-    self.endpoint = endpoint
-    self.output = output
+    (self.dialer, self.endpoint, self.output) = (dialer, endpoint, output)
   }
 
   /// Reads the list to its end on a thread of its own. Returns how many entries it has.
@@ -144,8 +142,7 @@ package final class FeedbackReader: LinkDelegate {
         .gateway,
         "The connection to \(endpoint) was reset\(sofar); the rest of the list was not received, so read it again")
     case .unreachable(let why): return failure(.gateway, "\(endpoint) cannot be reached: \(why)")
-    case .handshakeFailed(let why):
-      return failure(.gateway, "The TLS handshake with \(endpoint) failed: \(why)")
+    case .handshakeFailed(let why): return failure(.gateway, "The TLS handshake with \(endpoint) failed: \(why)")
     case .credentialRefused(let why): return failure(.gateway, "\(endpoint) refused the certificate: \(why)")
     case .failed(let why): return failure(.gateway, "The connection to \(endpoint) broke\(sofar): \(why)")
     }

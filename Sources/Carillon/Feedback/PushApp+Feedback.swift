@@ -39,18 +39,13 @@ private struct FeedbackSequence: AsyncSequence, AsyncIteratorProtocol, Sendable 
   private var connection: FeedbackConnection?
   private var hasEnded = false
 
-  init(app: PushApp, service: AppConfiguration.Gateway?) {
-    self.app = app
-    self.service = service
-  }
+  init(app: PushApp, service: AppConfiguration.Gateway?) { (self.app, self.service) = (app, service) }
 
   func makeAsyncIterator() -> Self { self }
 
   mutating func next() async throws(CarillonError) -> PushApp.GoneDevice? { try await next(isolation: nil) }
 
-  mutating func next(
-    isolation actor: isolated (any Actor)?
-  ) async throws(CarillonError) -> PushApp.GoneDevice? {
+  mutating func next(isolation actor: isolated (any Actor)?) async throws(CarillonError) -> PushApp.GoneDevice? {
     if hasEnded { return nil }
     do throws(CarillonError) {
       if connection == nil { connection = try await FeedbackConnection.open(app, service) }
@@ -73,8 +68,7 @@ private final class FeedbackConnection: Sendable {
   private let buffer: FeedbackBuffer
 
   private init(_ reader: FeedbackReader, _ buffer: FeedbackBuffer) {
-    self.reader = reader
-    self.buffer = buffer
+    (self.reader, self.buffer) = (reader, buffer)
   }
 
   deinit { reader.cancel(Self.cancelled) }
@@ -97,8 +91,7 @@ private final class FeedbackConnection: Sendable {
     let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: entry.credential.context)
     let reader = FeedbackReader(dialer: dialer, endpoint: endpoint, output: buffer)
     // A deployment that ends lets the list end first.
-    let registered = runtime.runs.add(
-      RunRegistry.Run(drain: {}, cancel: { reader.cancel(DeploymentCore.hasEnded) }))
+    let registered = runtime.runs.add(RunRegistry.Run(drain: {}, cancel: { reader.cancel(DeploymentCore.hasEnded) }))
     guard let registered else { throw DeploymentCore.hasEnded }
     reader.start(on: runtime.engine.loop) { [weak reader] result in
       if let count = reader?.unusableCount, count > 0 {

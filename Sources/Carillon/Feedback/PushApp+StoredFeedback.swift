@@ -7,9 +7,7 @@ extension PushApp {
   ///
   /// - Returns: the number of entries.
   /// - Throws: as a loop over ``feedback(from:)`` does.
-  package func readFeedback(
-    into output: any FeedbackOutput
-  ) async throws(CarillonError) -> Int {
+  package func readFeedback(into output: any FeedbackOutput) async throws(CarillonError) -> Int {
     guard !entry.configuration.transport.isHTTP2 else {
       throw CarillonError(.configuration, "The app \"\(id)\" speaks HTTP/2, which has no feedback service.")
     }
@@ -23,9 +21,7 @@ extension PushApp {
       do throws(CarillonError) {
         return .success(
           try await reader.run { logger.warning("feedback", metadata: ["app": "\(id)", "why": "\($0)"]) })
-      } catch {
-        return .failure(error)
-      }
+      } catch { return .failure(error) }
     } onCancel: {
       reader.cancel(DeploymentCore.hasEnded)
     }

@@ -19,9 +19,7 @@ final class AppIntake: Sendable {
   private let queues: NotificationQueues<IntakeRun>
 
   init(_ runtime: AppRuntime, journal: EngineJournal, recorder: any IntakeRecorder) {
-    self.runtime = runtime
-    self.journal = journal
-    self.recorder = recorder
+    (self.runtime, self.journal, self.recorder) = (runtime, journal, recorder)
     let (app, engine) = (runtime.entry.id, runtime.engine)
     queues = NotificationQueues { [gauges, entry = runtime.entry] group in
       let run = IntakeRun(engine.newRunID(), app: app, journal: journal, recorder: recorder)
@@ -132,9 +130,7 @@ final class AppIntake: Sendable {
         campaign.cancel()
       }
       end(queue, runtime.failure ?? DeploymentCore.hasEnded, isSettled: !campaign.ledger.isCancelled)
-    } catch {
-      end(queue, error, isSettled: false)
-    }
+    } catch { end(queue, error, isSettled: false) }
   }
 
   private func end(_ queue: Queue, _ error: CarillonError, isSettled: Bool) {

@@ -32,9 +32,7 @@ extension Deployment {
         let intake = try await core.runtime(of: entry).intake
         guard let intake, core.take(unfinished: state.campaign.number) else { continue }
         intake.resume(state.campaign, as: run)
-      } catch {
-        left.append((state.campaign.app, error.message))
-      }
+      } catch { left.append((state.campaign.app, error.message)) }
     }
     return left
   }

@@ -20,8 +20,7 @@ package protocol IntakeRecorder: Sendable {
   ///   - token: in hexadecimal digits.
   ///   - goneSince: of a device that no longer has the app: when the service last found that, in
   ///     milliseconds since 1970.
-  func notAccepted(
-    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
+  func notAccepted(_ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
 
   /// - Parameter lines: the lines of notifications that may have arrived and are sent again, so
   ///   that one more copy of each may arrive. Known before their outcome.

@@ -22,10 +22,7 @@ final class IntakeRun: QueueOwner {
   private let isLeft = Atomic<Bool>(false)
 
   init(_ id: IntakeRunID, app: String, journal: EngineJournal, recorder: any IntakeRecorder) {
-    self.id = id
-    self.app = app
-    self.journal = journal
-    self.recorder = recorder
+    (self.id, self.app, self.journal, self.recorder) = (id, app, journal, recorder)
   }
 
   /// Calls `answer` once: with nil when the journal has everything up to the line, by its sync

@@ -34,10 +34,7 @@ package struct NotificationID: Hashable, Sendable, CustomStringConvertible {
   /// The line in the run, from 1.
   package let line: UInt32
 
-  package init(run: IntakeRunID, line: UInt32) {
-    self.run = run
-    self.line = line
-  }
+  package init(run: IntakeRunID, line: UInt32) { (self.run, self.line) = (run, line) }
 
   /// - Parameter text: a UUID of version 7 in its usual form, in digits of either case.
   package init?(_ text: some StringProtocol) {

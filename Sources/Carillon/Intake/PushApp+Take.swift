@@ -13,8 +13,7 @@ extension PushApp {
   /// - Throws: the app was removed, or the deployment has ended. What `assigned` was not called for
   ///   was not taken in.
   package func take(
-    _ batch: IntakeBatch,
-    assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void,
+    _ batch: IntakeBatch, assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void,
     answer: @escaping @Sendable (CarillonError?) -> Void
   ) throws(CarillonError) {
     guard let runtime = entry.runtime else {

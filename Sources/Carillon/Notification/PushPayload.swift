@@ -51,9 +51,7 @@ public struct PushPayload: Hashable, Sendable {
   ///   - badge: the number on the app's icon; 0 removes it.
   ///   - sound: a file of the app's, or ``Sound/default``.
   public init(alert: Alert? = nil, badge: Int? = nil, sound: Sound? = nil) {
-    self.alert = alert
-    self.badge = badge
-    self.sound = sound
+    (self.alert, self.badge, self.sound) = (alert, badge, sound)
   }
 
   /// What is sent: compact JSON in UTF-8. Its count is the payload's size, of which HTTP/2 allows
@@ -102,9 +100,7 @@ extension PushPayload {
 
     /// Makes an alert.
     public init(title: String? = nil, subtitle: String? = nil, body: String? = nil) {
-      self.title = title
-      self.subtitle = subtitle
-      self.body = body
+      (self.title, self.subtitle, self.body) = (title, subtitle, body)
     }
 
     /// Makes an alert with a body alone.
@@ -132,10 +128,7 @@ extension PushPayload {
     public var arguments: [String]
 
     /// Makes a reference to the string table.
-    public init(key: String, arguments: [String] = []) {
-      self.key = key
-      self.arguments = arguments
-    }
+    public init(key: String, arguments: [String] = []) { (self.key, self.arguments) = (key, arguments) }
   }
 
   /// The sound of a notification: a file's name as a string literal, or a critical alert.
@@ -149,9 +142,7 @@ extension PushPayload {
 
     /// Makes a sound.
     public init(name: String, isCritical: Bool = false, volume: Double? = nil) {
-      self.name = name
-      self.isCritical = isCritical
-      self.volume = volume
+      (self.name, self.isCritical, self.volume) = (name, isCritical, volume)
     }
 
     /// Makes a sound of a file in the app.
@@ -218,9 +209,7 @@ extension PushPayload {
     ///   - timestamp: when it happened. Default: now.
     ///   - contentState: what the activity shows from now on.
     public init(_ event: Event, timestamp: Date = Date(), contentState: Value) {
-      self.event = event
-      self.timestamp = timestamp
-      self.contentState = contentState
+      (self.event, self.timestamp, self.contentState) = (event, timestamp, contentState)
     }
 
     fileprivate var members: [JSONMember] {

@@ -14,9 +14,7 @@ extension AppRuntime {
       await send(queue, run) { run.abandon() }
       // Those that were still in the queue when the app was stopped.
       SingleSends.end(queue, .success(.cancelled))
-    } catch {
-      SingleSends.end(queue, .failure(error))
-    }
+    } catch { SingleSends.end(queue, .failure(error)) }
     sends.hasEnded(queue)
   }
 
@@ -43,9 +41,7 @@ extension AppRuntime {
   ) throws(CarillonError) -> CampaignRun {
     do throws(AppFailure) {
       return try CampaignRun(campaign, through: app, journalled: number, settlesRest: settlesRest, listener: listener)
-    } catch {
-      throw CarillonError(.gateway, "The app \"\(entry.id)\" has stopped: \(error.reason).")
-    }
+    } catch { throw CarillonError(.gateway, "The app \"\(entry.id)\" has stopped: \(error.reason).") }
   }
 }
 

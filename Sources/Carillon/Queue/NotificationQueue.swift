@@ -69,12 +69,8 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
     _ owner: Owner, _ limits: Limits, gauge: IntakeGauge?, isShared: Bool = false, entry: AppEntry,
     loop: any Loop, resumedSince: Instant? = nil
   ) {
-    self.owner = owner
-    self.limits = limits
-    self.gauge = gauge
-    self.isShared = isShared
-    self.loop = loop
-    self.resumedSince = resumedSince
+    (self.owner, self.limits, self.gauge) = (owner, limits, gauge)
+    (self.isShared, self.loop, self.resumedSince) = (isShared, loop, resumedSince)
     beganAt = loop.now
     goneDevices = entry.goneDevices
     state.withLock { $0.isFinished = resumedSince != nil }
@@ -86,9 +82,7 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
   /// nothing more.
   ///
   /// - Parameter accepted: called with that line, before any outcome can come.
-  func enqueue(
-    _ batch: IntakeBatch, _ parts: [IntakeBatch.Part], accepted: (_ firstLine: UInt64) -> Void
-  ) -> UInt64? {
+  func enqueue(_ batch: IntakeBatch, _ parts: [IntakeBatch.Part], accepted: (_ firstLine: UInt64) -> Void) -> UInt64? {
     let count = parts.reduce(0) { $0 + $1.range.count }
     return enqueue(count, accepted) { $0.append(batch, parts) }
   }
@@ -253,8 +247,7 @@ final class NotificationQueues<Owner: QueueOwner>: Sendable {
   ///   - create: makes a queue for a group.
   ///   - begin: starts to send a new queue. ``hasEnded(_:)`` is called in the end.
   init(create: @escaping @Sendable (Group) -> Queue, begin: @escaping @Sendable (Queue, Group) -> Void) {
-    self.create = create
-    self.begin = begin
+    (self.create, self.begin) = (create, begin)
   }
 
   /// The queues that have not ended.

@@ -44,8 +44,7 @@ extension PushApp {
       plan.number = try await runtime.engine.begin(plan.sent, app: id, context: plan.context)
     }
     do { try await events.begun() } catch { throw CarillonError(.journal, "\(error)") }
-    return try await begin(
-      plan, source, listener: listener, unaccepted: UnacceptedNotifications(), on: runtime)
+    return try await begin(plan, source, listener: listener, unaccepted: UnacceptedNotifications(), on: runtime)
   }
 
   private func source(
@@ -67,9 +66,7 @@ extension PushApp {
   /// who were never read are in its account and its list, too, as far as they can be read.
   ///
   /// - Returns: false if the journal has none of this name.
-  package func abandon(
-    _ served: ServedCampaign, _ events: ServedEvents
-  ) async throws(CarillonError) -> Bool {
+  package func abandon(_ served: ServedCampaign, _ events: ServedEvents) async throws(CarillonError) -> Bool {
     guard let unfinished = core.served(served.name), let journal = core.journal else { return false }
     let campaign = unfinished.campaign
     let runs = journal.recoveredRuns(of: unfinished.id)
@@ -105,8 +102,7 @@ extension Deployment {
     _ served: ServedCampaign, isUnknown: Bool, _ events: ServedEvents
   ) async throws(CarillonError) -> CampaignAccount {
     let list = try events.list(nil)
-    let account = try await ServedRest(served.audience, behind: nil)
-      .settled(isUnknown ? .unknown : .cancelled, list)
+    let account = try await ServedRest(served.audience, behind: nil).settled(isUnknown ? .unknown : .cancelled, list)
     return CampaignAccount(account)
   }
 

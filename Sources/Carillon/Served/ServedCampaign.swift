@@ -22,9 +22,7 @@ package struct ServedCampaign: Sendable {
   package var pace: CampaignPace?
 
   package init(name: String, notification: PushNotification, audience: Audience) {
-    self.name = name
-    self.notification = notification
-    self.audience = audience
+    (self.name, self.notification, self.audience) = (name, notification, audience)
   }
 }
 
@@ -44,14 +42,10 @@ package struct ServedEvents: Sendable {
 
   package init(
     list: @escaping @Sendable (SettledLines?) throws(CarillonError) -> any OutcomeListener,
-    begun: @escaping @Sendable () async throws -> Void,
-    gone: @escaping @Sendable (String, UInt64?) -> Void,
+    begun: @escaping @Sendable () async throws -> Void, gone: @escaping @Sendable (String, UInt64?) -> Void,
     ended: @escaping @Sendable (CampaignAccount) -> Void
   ) {
-    self.list = list
-    self.begun = begun
-    self.gone = gone
-    self.ended = ended
+    (self.list, self.begun, self.gone, self.ended) = (list, begun, gone, ended)
   }
 }
 

@@ -44,9 +44,7 @@ struct ServedRest: Sendable {
           file = try AudienceFile(kept, from: mark, selection: selection)
         } catch let error as AudienceError {
           throw error
-        } catch {
-          throw AudienceError(path: nil, problem: .cannotRead("\(error)"))
-        }
+        } catch { throw AudienceError(path: nil, problem: .cannotRead("\(error)")) }
         return try await file.settleRest(
           chunk, behind: line, signal: signal, as: outcome, while: { !Task.isCancelled }, settle)
       case .source(let make):
@@ -60,9 +58,7 @@ struct ServedRest: Sendable {
               return .success(
                 try await source.settleRest(
                   chunk, behind: line, signal: signal, as: outcome, while: { !Task.isCancelled }, settle))
-            } catch {
-              return .failure(error)
-            }
+            } catch { return .failure(error) }
           } onCancel: {
             // The feed ends without a word.
             signal.set()

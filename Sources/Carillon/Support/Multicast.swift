@@ -84,9 +84,7 @@ final class Multicast<Element: Sendable>: Sendable {
     private let signal: ReaderSignal
 
     fileprivate init(number: UInt64, source: Multicast, signal: ReaderSignal) {
-      self.number = number
-      self.source = source
-      self.signal = signal
+      (self.number, self.source, self.signal) = (number, source, signal)
     }
 
     deinit { source.remove(number) }
@@ -112,8 +110,7 @@ final class Multicast<Element: Sendable>: Sendable {
 
   private enum Taken {
     case element(Element, droppedCount: Int)
-    case nothing
-    case end
+    case nothing, end
   }
 
   private func take(_ number: UInt64) -> Taken {
@@ -128,7 +125,5 @@ final class Multicast<Element: Sendable>: Sendable {
     }
   }
 
-  private func remove(_ number: UInt64) {
-    state.withLock { _ = $0.readers.removeValue(forKey: number) }
-  }
+  private func remove(_ number: UInt64) { state.withLock { _ = $0.readers.removeValue(forKey: number) } }
 }

@@ -104,15 +104,13 @@ package enum BenchPage {
         scale: spreads ? .logarithmic : .linear, shape: spreads ? .lines : .stackedBars, format: Figures.time),
       Plot(
         title: "From submission to the socket", axis: variable.title, labels: labels,
-        lines: [latency(50), latency(99), latency(99.9), latency(100)],
-        scale: .logarithmic, format: Figures.time),
+        lines: [latency(50), latency(99), latency(99.9), latency(100)], scale: .logarithmic, format: Figures.time),
       Plot(
         title: "Peak memory", axis: variable.title, labels: labels,
         lines: [line("memory") { Double($0.peakMemoryByteCount) }], shape: .stackedBars,
         unit: 1_048_576, format: Figures.bytes),
     ]
-    return
-      "<section><h2>By \(Plot.escaped(variable.title))</h2><div "
+    return "<section><h2>By \(Plot.escaped(variable.title))</h2><div "
       + "class=\"plots\">\(plots.map(\.html).joined())</div></section>"
   }
 
@@ -161,18 +159,15 @@ package enum BenchPage {
       let cells =
         report.plan.sweep.variables.map { $0.text(point.settings) } + [
           Figures.rate(point.perSecond), "\(Figures.decimal(point.userMicroseconds)) µs",
-          "\(Figures.decimal(point.systemMicroseconds)) µs",
-          latency(point.toSocket, 50), latency(point.toSocket, 99), latency(point.toSocket, 99.9),
-          latency(point.toSocket, 100), latency(point.toAnswer, 50),
+          "\(Figures.decimal(point.systemMicroseconds)) µs", latency(point.toSocket, 50), latency(point.toSocket, 99),
+          latency(point.toSocket, 99.9), latency(point.toSocket, 100), latency(point.toAnswer, 50),
           latency(point.toAnswer, 99), Figures.decimal(point.notificationsPerBatch), Figures.percent(point.batchFill),
-          Figures.bytes(point.bytesPerTLSRecord),
-          Figures.bytes(Double(point.peakMemoryByteCount)),
+          Figures.bytes(point.bytesPerTLSRecord), Figures.bytes(Double(point.peakMemoryByteCount)),
         ]
       return "<tr>" + cells.map { "<td>\(Plot.escaped($0))</td>" }.joined() + "</tr>"
     }
     let head = "<tr>" + titles.map { "<th>\(Plot.escaped($0))</th>" }.joined() + "</tr>"
-    return
-      "<section><h2>All points</h2><div "
+    return "<section><h2>All points</h2><div "
       + "class=\"wide\"><table><thead>\(head)</thead><tbody>\(rows.joined())</tbody></table></div></section>"
   }
 

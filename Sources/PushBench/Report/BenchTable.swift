@@ -32,10 +32,8 @@ package enum BenchTable {
       Figures.rate(point.perSecond),
       "\(Figures.decimal(point.userMicroseconds))+\(Figures.decimal(point.systemMicroseconds)) µs",
       latency(point.toSocket, 50), latency(point.toSocket, 99), latency(point.toSocket, 100),
-      latency(point.toAnswer, 99),
-      Figures.decimal(point.notificationsPerBatch), Figures.percent(point.batchFill),
-      Figures.bytes(point.bytesPerTLSRecord),
-      Figures.bytes(Double(point.peakMemoryByteCount)),
+      latency(point.toAnswer, 99), Figures.decimal(point.notificationsPerBatch), Figures.percent(point.batchFill),
+      Figures.bytes(point.bytesPerTLSRecord), Figures.bytes(Double(point.peakMemoryByteCount)),
     ]
   }
 }

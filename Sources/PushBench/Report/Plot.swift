@@ -64,36 +64,30 @@ struct Plot {
     ]
     for tick in ticks {
       let y = place(tick, in: range)
-      parts.append(
-        "<line class=\"grid\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" "
-          + "y1=\"\(n(y))\" y2=\"\(n(y))\"/>"
-      )
-      parts.append(
-        "<text class=\"tick\" x=\"\(n(Self.margin.left - 8))\" y=\"\(n(y + 4))\" "
-          + "text-anchor=\"end\">\(Self.escaped(format(tick)))</text>"
-      )
+      parts.append(rule("grid", y))
+      parts.append(text("tick", Self.margin.left - 8, y + 4, format(tick), anchor: "end"))
     }
     let floor = Self.size.height - Self.margin.bottom
     for (index, label) in labels.enumerated() where isWritten(index) {
-      parts.append(
-        "<text class=\"tick\" x=\"\(n(x(index)))\" y=\"\(n(floor + 18))\" "
-          + "text-anchor=\"middle\">\(Self.escaped(label))</text>"
-      )
+      parts.append(text("tick", x(index), floor + 18, label))
     }
-    parts.append(
-      "<text class=\"axis\" x=\"\(n(Self.margin.left + innerWidth / 2))\" y=\"\(n(Self.size.height - 10))\" "
-        + "text-anchor=\"middle\">\(Self.escaped(axis))</text>"
-    )
+    parts.append(text("axis", Self.margin.left + innerWidth / 2, Self.size.height - 10, axis))
     parts += shape == .lines ? drawnLines(range) : drawnBars(range)
-    parts.append(
-      "<line class=\"base\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" "
-        + "y1=\"\(n(floor))\" y2=\"\(n(floor))\"/>"
-    )
+    parts.append(rule("base", floor))
     parts.append("</svg>")
     return parts.joined()
   }
 
   // MARK: Drawing
+
+  private func text(_ kind: String, _ x: Double, _ y: Double, _ words: String, anchor: String = "middle") -> String {
+    "<text class=\"\(kind)\" x=\"\(n(x))\" y=\"\(n(y))\" text-anchor=\"\(anchor)\">\(Self.escaped(words))</text>"
+  }
+
+  private func rule(_ kind: String, _ y: Double) -> String {
+    "<line class=\"\(kind)\" x1=\"\(n(Self.margin.left))\" x2=\"\(n(Self.size.width - Self.margin.right))\" "
+      + "y1=\"\(n(y))\" y2=\"\(n(y))\"/>"
+  }
 
   private func drawnLines(_ range: (low: Double, high: Double)) -> [String] {
     var parts: [String] = []
@@ -127,12 +121,7 @@ struct Plot {
             + "height=\"\(n(max(0, bottom - top)))\"><title>\(tip)</title></rect>")
         height += value
       }
-      if height > 0 {
-        parts.append(
-          "<text class=\"value\" x=\"\(n(x(label)))\" y=\"\(n(place(height, in: range) - 6))\" "
-            + "text-anchor=\"middle\">\(Self.escaped(format(height)))</text>"
-        )
-      }
+      if height > 0 { parts.append(text("value", x(label), place(height, in: range) - 6, format(height))) }
     }
     return parts
   }

@@ -22,11 +22,8 @@ package final class BenchDriver: Sendable {
   package init(
     plan: BenchPlan, credential: AppCredential?, trust: String?, topic: String?, simulatorExecutable: String
   ) {
-    self.plan = plan
-    self.credential = credential
-    self.trust = trust
-    self.topic = topic
-    self.simulatorExecutable = simulatorExecutable
+    (self.plan, self.credential, self.trust) = (plan, credential, trust)
+    (self.topic, self.simulatorExecutable) = (topic, simulatorExecutable)
   }
 
   /// Stops handing over notifications. Those in flight are still measured, and ``run(_:)`` returns
@@ -54,9 +51,7 @@ package final class BenchDriver: Sendable {
         let point = try await run.run()
         result.points.append(point)
         report(.measured(point: index, point))
-      } catch {
-        throw CarillonError(describing: error)
-      }
+      } catch { throw CarillonError(describing: error) }
     }
     result.isInterrupted = isInterrupted.load(ordering: .acquiring)
     result.simulatorAccepted = simulators.withLock { simulators -> Int? in

@@ -33,8 +33,7 @@ struct BenchGateway: Sendable {
       campaign.headers = ProviderHeaders(topic: topic)
       let findings = campaign.requestHeaders.check(payload: campaign.payload, credential: credentials[app].kind)
       if findings.contains(.topicMissing) {
-        throw CarillonError(
-          .configuration, "the topic is missing: the certificate names no app")
+        throw CarillonError(.configuration, "the topic is missing: the certificate names no app")
       }
       if let finding = findings.first {
         throw CarillonError(.payload, "nothing can be sent with the topic \(topic ?? ""): \(finding)")
@@ -62,13 +61,11 @@ struct BenchGateway: Sendable {
   /// - Parameter credentials: One for each app.
   static func route(
     _ transport: AppConfiguration.Transport.Name, to endpoint: Endpoint, as credentials: [AppCredential],
-    trust: String?,
-    topic: String? = nil
+    trust: String?, topic: String? = nil
   ) throws(CarillonError) -> Route {
     let registry = ProviderTokenRegistry()
     let resolved = try credentials.map { credential throws(CarillonError) in
-      var app = AppConfiguration(
-        id: "bench", topic: nil, transport: .init(transport), credential: .init(credential))
+      var app = AppConfiguration(id: "bench", topic: nil, transport: .init(transport), credential: .init(credential))
       app.gateway = .init(endpoint)
       app.trustedAuthorities = trust
       return try ResolvedCredential.resolve(app, registry: registry, validAt: Int64(NIOLoop.wallClock))

@@ -20,9 +20,7 @@ package struct LatencySummary: Hashable, Sendable {
   }
 
   init(count: Int, mean: Double, values: [UInt64]) {
-    self.count = count
-    self.mean = mean
-    self.values = values
+    (self.count, self.mean, self.values) = (count, mean, values)
   }
 
   /// - Parameter percentile: One of ``percentiles``.

@@ -32,9 +32,8 @@ package struct BenchCounters: Hashable, Sendable {
   package static func - (later: BenchCounters, earlier: BenchCounters) -> BenchCounters {
     BenchCounters(
       written: later.written - earlier.written, resent: later.resent - earlier.resent,
-      settled: later.settled - earlier.settled,
-      unsent: later.unsent - earlier.unsent, batches: later.batches - earlier.batches,
-      batchedBytes: later.batchedBytes - earlier.batchedBytes,
+      settled: later.settled - earlier.settled, unsent: later.unsent - earlier.unsent,
+      batches: later.batches - earlier.batches, batchedBytes: later.batchedBytes - earlier.batchedBytes,
       batchedNotifications: later.batchedNotifications - earlier.batchedNotifications,
       tlsRecords: later.tlsRecords - earlier.tlsRecords)
   }
@@ -88,9 +87,7 @@ final class BenchRecorder: Sendable {
     private let recorder: BenchRecorder
     private let hasStarted = Atomic(false)
 
-    init(recorder: BenchRecorder) {
-      self.recorder = recorder
-    }
+    init(recorder: BenchRecorder) { self.recorder = recorder }
 
     func wrote(_ batch: LaneBatch) {
       if !hasStarted.load(ordering: .relaxed), !hasStarted.exchange(true, ordering: .relaxed) {

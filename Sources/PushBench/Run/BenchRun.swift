@@ -94,8 +94,7 @@ struct BenchRun: Sendable {
       do {
         return try await measure(
           RunningLoad(
-            apps: apps, recorder: recorder, trickle: trickle, parts: parts, start: start,
-            unfinished: unfinished))
+            apps: apps, recorder: recorder, trickle: trickle, parts: parts, start: start, unfinished: unfinished))
       } catch {
         for part in parts { part.run.cancel() }
         throw error
@@ -154,10 +153,9 @@ struct BenchRun: Sendable {
     let account = load.account
     return BenchPoint(
       settings: settings, seconds: Double(last.time - first.time) / 1e9, counters: counters,
-      processor: last.processor - first.processor,
-      toSocket: LatencySummary(latencies.toSocket), toAnswer: LatencySummary(latencies.toAnswer),
-      trickleToSocket: LatencySummary(load.trickle.latencies.toSocket), peakMemoryByteCount: peak, account: account,
-      notificationCount: isCounted ? account.settled : counters.written)
+      processor: last.processor - first.processor, toSocket: LatencySummary(latencies.toSocket),
+      toAnswer: LatencySummary(latencies.toAnswer), trickleToSocket: LatencySummary(load.trickle.latencies.toSocket),
+      peakMemoryByteCount: peak, account: account, notificationCount: isCounted ? account.settled : counters.written)
   }
 
   /// From the first connection to the last outcome, as `carillon send` counts.

@@ -79,18 +79,15 @@ package struct BenchSweep: Hashable, Sendable {
   package var latencies = [Duration.zero]
 
   package init(transports: [AppConfiguration.Transport.Name] = [.binary], latencies: [Duration] = [.zero]) {
-    self.transports = transports
-    self.latencies = latencies
+    (self.transports, self.latencies) = (transports, latencies)
   }
 
   /// Every variable at its first value.
   package var base: BenchSettings {
     BenchSettings(
       transport: transports.first ?? .binary, apps: apps.first ?? 1, connections: connections.first ?? 1,
-      streams: streams.first ?? 1000,
-      batchByteCount: batchByteCounts.first ?? 65_536, payloadByteCount: payloadByteCounts.first ?? 200,
-      rate: rates.first ?? nil,
-      latency: latencies.first ?? .zero)
+      streams: streams.first ?? 1000, batchByteCount: batchByteCounts.first ?? 65_536,
+      payloadByteCount: payloadByteCounts.first ?? 200, rate: rates.first ?? nil, latency: latencies.first ?? .zero)
   }
 
   /// The base first, then each variable's further values with all others at the base. The number of

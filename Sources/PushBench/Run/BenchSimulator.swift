@@ -56,8 +56,7 @@ final class BenchSimulator: Sendable {
     let flags =
       [
         "simulate", "--json", "--gateway-port", "0", "--feedback-port", "0", "--until-input-ends", "--session-tickets",
-        "--certificate", server.certificate,
-        "--key", server.key ?? "", "--client-ca", certificates.authority,
+        "--certificate", server.certificate, "--key", server.key ?? "", "--client-ca", certificates.authority,
       ] + (servesHTTP2 ? ["--http2-port", "0"] : [])
       + (latency > .zero ? ["--latency", Quantity.describe(latency)] : [])
     do throws(CarillonError) {
@@ -172,13 +171,16 @@ final class BenchSimulator: Sendable {
   // MARK: Its output
 
   private static func number(_ key: String, in line: String) -> Int? {
-    (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])?[key] as? Int
+    object(line)[key] as? Int
+  }
+
+  private static func object(_ line: String) -> [String: Any] {
+    (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]) ?? [:]
   }
 
   private static func accepted(_ line: String) -> Int? {
-    guard let truth = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any],
-      let apps = truth["apps"] as? [String: Any]
-    else { return nil }
+    let truth = object(line)
+    guard let apps = truth["apps"] as? [String: Any] else { return nil }
     // The key is absent when no client used HTTP/2.
     let http2 = truth["http2"] as? [String: Any] ?? [:]
     return (Array(apps.values) + Array(http2.values)).compactMap { ($0 as? [String: Any])?["accepted"] as? Int }.reduce(

@@ -39,9 +39,7 @@ package final class CampaignLedger: Sendable {
   ) {
     self.frames = frames
     ages = CampaignAges(limit: maxAge)
-    self.rank = rank
-    self.journalNumber = journalNumber
-    self.listener = listener
+    (self.rank, self.journalNumber, self.listener) = (rank, journalNumber, listener)
     acceptedListener = listener?.wantsAccepted == true ? listener : nil
     state.withLock { $0.account = account }
   }
@@ -83,9 +81,7 @@ package final class CampaignLedger: Sendable {
 
   /// Call it before a lane can see the notifications, so that the account never has more outcomes
   /// than submissions.
-  func submitted(_ count: Int) {
-    state.withLock { $0.account.submitted += count }
-  }
+  func submitted(_ count: Int) { state.withLock { $0.account.submitted += count } }
 
   /// Counts a line that is not sent.
   func settledAtIntake(line: UInt64, token: String, _ outcome: Outcome) {
@@ -140,13 +136,9 @@ package final class CampaignLedger: Sendable {
   func reportEnd() { listener?.ended(account) }
 
   /// Counts the outcome of `count` notifications.
-  func settled(_ count: Int, _ outcome: Outcome) {
-    change { $0.account.count(outcome, count) }
-  }
+  func settled(_ count: Int, _ outcome: Outcome) { change { $0.account.count(outcome, count) } }
 
-  func resent(_ count: Int) {
-    state.withLock { $0.account.resent += count }
-  }
+  func resent(_ count: Int) { state.withLock { $0.account.resent += count } }
 
   /// Counts notifications that may have arrived and are resent.
   ///
@@ -165,14 +157,10 @@ package final class CampaignLedger: Sendable {
   /// read.
   package var unread: UnreadAudience? { state.withLock { $0.unread } }
 
-  func stoppedReading(at unread: UnreadAudience?) {
-    state.withLock { $0.unread = unread }
-  }
+  func stoppedReading(at unread: UnreadAudience?) { state.withLock { $0.unread = unread } }
 
   /// Nothing more will be submitted.
-  func closeIntake() {
-    change { $0.isIntakeClosed = true }
-  }
+  func closeIntake() { change { $0.isIntakeClosed = true } }
 
   /// Returns when the intake is closed and every notification has its outcome.
   package func finished() async { await ended.wait(ignoringCancellation: true) }

@@ -46,8 +46,7 @@ package actor App {
     pool = PoolMachine(
       limits: PoolMachine.Limits(
         lanes: configuration.connections, connectionsPerMinute: configuration.connectionsPerMinute,
-        dialAttempts: configuration.dialAttempts),
-      now: loops[first].now)
+        dialAttempts: configuration.dialAttempts), now: loops[first].now)
     let report = Mailbox<LaneEvent>()
     self.report = report
     let shared = AppShared(
@@ -114,9 +113,7 @@ package actor App {
 
   /// Until a suspended app tries again by itself; nil: it is not suspended, or an operator must
   /// act.
-  package nonisolated var retryIn: Duration? {
-    hold.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero }
-  }
+  package nonisolated var retryIn: Duration? { hold.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero } }
 
   /// Whether and why it is paused or suspended.
   package nonisolated var hold: AppHold { shared.holdState }
@@ -160,15 +157,13 @@ package actor App {
 
   private func handle(_ event: LaneEvent) {
     switch event {
-    case .wantsConnection(let lane):
-      permit(lane)
+    case .wantsConnection(let lane): permit(lane)
     case .opened(let isFirst):
       events?(.connected)
       pool.opened(isFirst: isFirst, now: home.now)
       // A reader that waits asks again when it is woken. Others do not.
       if isFirst, shared.scheduler.isHoldingProducers || shared.growth.surplus(now: home.now) > 0 { considerGrowth() }
-    case .troubled(let instant):
-      watchTrouble(at: instant)
+    case .troubled(let instant): watchTrouble(at: instant)
     case .ended(let ending, let cause):
       events?(.connectionEnded(cause: ending == .ordinary ? nil : cause))
       if let reason = pool.ended(ending) { shared.stop(because: reason) }
@@ -235,8 +230,7 @@ package actor App {
     // It asks again when the app is resumed.
     guard !shared.isHeld else { return lane.loop.execute { lane.assumeIsolated { $0.mayNotDial() } } }
     switch pool.mayDial(now: home.now) {
-    case .now:
-      lane.loop.execute { lane.assumeIsolated { $0.connect() } }
+    case .now: lane.loop.execute { lane.assumeIsolated { $0.connect() } }
     case .later(let deadline):
       shared.status.held(heldByRate, until: deadline, now: home.now)
       _ = home.schedule(at: deadline) { self.assumeIsolated { $0.permit(lane) } }
@@ -266,8 +260,7 @@ package actor App {
         hasReportedWaiting = true
       }
       watchTrouble(at: instant)
-    case .giveUp(let reason):
-      shared.stop(because: reason, retryAfter: shared.status.retryPause())
+    case .giveUp(let reason): shared.stop(because: reason, retryAfter: shared.status.retryPause())
     }
   }
 }

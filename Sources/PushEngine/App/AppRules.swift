@@ -42,9 +42,7 @@ package struct AppRules: Sendable {
   /// Observes every batch and settlement of the app's lanes, for measurements; nil: no observer.
   package var observer: (any LaneObserver)?
 
-  package init(id: String) {
-    self.id = id
-  }
+  package init(id: String) { self.id = id }
 }
 
 /// The protocol between an app's lanes and its gateway.
@@ -89,9 +87,7 @@ package struct HTTP2Settings: Sendable {
   ///   - credential: `.token` exactly if there are tokens.
   package init(authority: String, tokens: ProviderTokenSource?, credential: ProviderCredentialKind) {
     precondition((tokens != nil) == (credential == .token), "a provider token belongs to a token key")
-    self.authority = authority
-    self.tokens = tokens
-    self.credential = credential
+    (self.authority, self.tokens, self.credential) = (authority, tokens, credential)
   }
 }
 

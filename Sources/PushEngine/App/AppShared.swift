@@ -37,18 +37,11 @@ final class AppShared: Sendable {
   init(
     app: String, loop: any Loop, rateLimit: Double?, weight: Int = 1, breaker: BadTokenBreaker? = nil,
     status: AppStatus, journal: EngineJournal?, tally: AppTally = AppTally(), isSuspendable: Bool = false,
-    starved: @escaping @Sendable () -> Void,
-    report: @escaping @Sendable (AppEvent) -> Void = { _ in }
+    starved: @escaping @Sendable () -> Void, report: @escaping @Sendable (AppEvent) -> Void = { _ in }
   ) {
-    self.app = app
-    self.loop = loop
-    self.status = status
-    self.journal = journal
-    self.tally = tally
+    (self.app, self.loop, self.status, self.journal, self.tally) = (app, loop, status, journal, tally)
     campaigns = CampaignRegistry(tally: tally)
-    self.starved = starved
-    self.report = report
-    self.isSuspendable = isSuspendable
+    (self.starved, self.report, self.isSuspendable) = (starved, report, isSuspendable)
     freshBreaker = breaker
     self.breaker = Mutex(breaker)
     turns = TurnShares(weight: weight)

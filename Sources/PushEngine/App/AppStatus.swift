@@ -119,9 +119,6 @@ package struct Obstacle: Hashable, Sendable {
   package var isOwnLimit: Bool
 
   package init(cause: String, lasting: Duration, nextTryIn: Duration?, isOwnLimit: Bool) {
-    self.cause = cause
-    self.lasting = lasting
-    self.nextTryIn = nextTryIn
-    self.isOwnLimit = isOwnLimit
+    (self.cause, self.lasting, self.nextTryIn, self.isOwnLimit) = (cause, lasting, nextTryIn, isOwnLimit)
   }
 }

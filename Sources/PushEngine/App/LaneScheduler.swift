@@ -56,9 +56,7 @@ final class LaneScheduler: Sendable {
   /// Requests another lane from the app.
   private let starved: @Sendable () -> Void
 
-  init(starved: @escaping @Sendable () -> Void) {
-    self.starved = starved
-  }
+  init(starved: @escaping @Sendable () -> Void) { self.starved = starved }
 
   // MARK: Lanes
 
@@ -69,15 +67,11 @@ final class LaneScheduler: Sendable {
     resumeWaiters()
   }
 
-  func remove(_ lane: Lane) {
-    state.withLock { $0.lanes.removeAll { $0 === lane } }
-  }
+  func remove(_ lane: Lane) { state.withLock { $0.lanes.removeAll { $0 === lane } } }
 
   /// Breaks the reference cycle between lanes and scheduler, so that the memory of an app that was
   /// shut down is released.
-  func removeAll() {
-    state.withLock { $0.lanes = [] }
-  }
+  func removeAll() { state.withLock { $0.lanes = [] } }
 
   func wakeAll() {
     for lane in lanes { lane.wake() }

@@ -95,9 +95,7 @@ final class RateLimiter: Sendable {
     }
   }
 
-  func pause(_ duration: Duration) async {
-    await sleep(until: loop.now + duration)
-  }
+  func pause(_ duration: Duration) async { await sleep(until: loop.now + duration) }
 
   private func sleep(until deadline: Instant) async {
     await withCheckedContinuation { continuation in

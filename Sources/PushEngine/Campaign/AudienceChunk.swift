@@ -122,8 +122,7 @@ package struct AudienceEntry: Sendable {
   ///     least the payload limit.
   package init(entryLimit: Int = AudienceChunk.defaultEntryLimit, payloadCapacity: Int = 0) {
     precondition(entryLimit > 0 && payloadCapacity >= 0 && payloadCapacity <= UInt32.max, "a chunk of no size")
-    self.entryLimit = entryLimit
-    self.payloadCapacity = payloadCapacity
+    (self.entryLimit, self.payloadCapacity) = (entryLimit, payloadCapacity)
     unsafe entries = .allocate(capacity: entryLimit)
     unsafe fill = .allocate(capacity: 1)
     unsafe fill.initialize(to: Fill())
@@ -181,21 +180,9 @@ package struct AudienceEntry: Sendable {
     let bytes = unsafe token(of: entry)
     switch entry.kind {
     case .ready, .payloadTooLarge, .suppressed, .malformedIdentifier, .malformedCollapseIdentifier:
-      return unsafe Self.hexadecimal(bytes)
+      return unsafe Digest.hexadecimal(bytes)
     case .malformedToken, .malformedRow, .malformedText, .overlongLine:
       return unsafe String(decoding: bytes, as: UTF8.self)
     }
-  }
-
-  private static func hexadecimal(_ bytes: UnsafeRawBufferPointer) -> String {
-    let digits = Array("0123456789abcdef".utf8)
-    var text: [UInt8] = []
-    text.reserveCapacity(bytes.count * 2)
-    for index in 0..<bytes.count {
-      let byte = unsafe bytes[index]
-      text.append(digits[Int(byte >> 4)])
-      text.append(digits[Int(byte & 15)])
-    }
-    return String(decoding: text, as: UTF8.self)
   }
 }

@@ -16,10 +16,7 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
   package let path: String?
   package let problem: Problem
 
-  package init(path: String?, problem: Problem) {
-    self.path = path
-    self.problem = problem
-  }
+  package init(path: String?, problem: Problem) { (self.path, self.problem) = (path, problem) }
 
   package var description: String {
     let name = path.map { $0 == "-" ? "standard input" : $0 } ?? "The audience"

@@ -12,9 +12,7 @@ package struct KeptAudience: Hashable, Sendable {
   package let numbersRows: Bool
 
   package init(path: String, byteCount: Int, numbersRows: Bool) {
-    self.path = path
-    self.byteCount = byteCount
-    self.numbersRows = numbersRows
+    (self.path, self.byteCount, self.numbersRows) = (path, byteCount, numbersRows)
   }
 }
 
@@ -78,14 +76,12 @@ package struct KeptAudience: Hashable, Sendable {
     renderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
-    try self.init(
-      kept, name: nil, from: mark, readsHeaders: readsHeaders, renderer: renderer, selection: selection)
+    try self.init(kept, name: nil, from: mark, readsHeaders: readsHeaders, renderer: renderer, selection: selection)
   }
 
   private init(
     _ kept: KeptAudience, name: String?, from mark: AudienceMark?, readsHeaders: Bool,
-    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer?,
-    selection: (AudienceHeader) -> RowSelection?
+    renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer?, selection: (AudienceHeader) -> RowSelection?
   ) throws {
     path = kept.path
     input = try AudienceInput(path: kept.path, name: name, blockByteCount: Self.blockByteCount)
@@ -193,9 +189,7 @@ package struct KeptAudience: Hashable, Sendable {
         if isEnough, let header = try AudienceHeader.detect(unsafe Array(input.bytes), isWhole: input.isAtEnd) {
           return header
         }
-      } catch {
-        throw AudienceError(path: input.name, problem: .format(error))
-      }
+      } catch { throw AudienceError(path: input.name, problem: .format(error)) }
       try input.readMore()
     }
   }

@@ -65,9 +65,7 @@ package struct AudienceHeader: Hashable, Sendable {
   }
 
   /// Names for a sentence.
-  package static func list(_ names: [String]) -> String {
-    names.map { "\"\($0)\"" }.joined(separator: ", ")
-  }
+  package static func list(_ names: [String]) -> String { names.map { "\"\($0)\"" }.joined(separator: ", ") }
 
   private static func isToken(_ line: ArraySlice<UInt8>) -> Bool {
     (try? TokenBytes(parsing: String(decoding: line, as: UTF8.self))) != nil

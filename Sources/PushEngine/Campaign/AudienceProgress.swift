@@ -11,9 +11,7 @@ struct AudienceProgress {
   private(set) var recordedCount = 0
 
   init(_ campaign: JournalledCampaign) {
-    mark = campaign.mark
-    readLine = campaign.readLine
-    submitted = campaign.account.submitted
+    (mark, readLine, submitted) = (campaign.mark, campaign.readLine, campaign.account.submitted)
   }
 
   mutating func began(_ chunk: AudienceChunk) {

@@ -21,11 +21,8 @@ package struct Campaign: Sendable {
     payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil, headers: ProviderHeaders? = nil,
     seed: IdentifierSeed = .random()
   ) {
-    self.payload = payload
-    self.expiration = expiration
-    self.priority = priority
-    self.headers = headers
-    self.seed = seed
+    (self.payload, self.expiration, self.priority) = (payload, expiration, priority)
+    (self.headers, self.seed) = (headers, seed)
   }
 
   /// All headers, with the campaign's expiration and priority.
@@ -130,8 +127,7 @@ package struct CampaignRun: Sendable {
         case .http2(let settings):
           CampaignFrames(
             campaign: number, authority: settings.authority, headers: campaign.requestHeaders,
-            credential: settings.credential, payload: campaign.payload,
-            seed: journalled?.seed ?? campaign.seed)
+            credential: settings.credential, payload: campaign.payload, seed: journalled?.seed ?? campaign.seed)
         }
       return CampaignLedger(
         frames: frames, journalNumber: journalled?.number, rank: ClaimOrder.Rank(priority: campaign.priority),
@@ -164,9 +160,7 @@ package struct CampaignRun: Sendable {
       if settlesRest, ledger.isAbandoned { try await reader.settleRest(of: audience, chunk: chunk) }
       chunks.give(chunk)
       problem = nil
-    } catch {
-      problem = error
-    }
+    } catch { problem = error }
     ledger.stoppedReading(at: reader.unread)
     shared.close(ledger)
     await ledger.finished()

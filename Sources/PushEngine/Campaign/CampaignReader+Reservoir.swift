@@ -124,8 +124,7 @@ extension CampaignReader {
     let taken = JournalledRun(lane: lane, range: range, campaign: campaign, count: run.count)
     guard let content = EnqueueContent(run.entries(of: chunk), shape: run.shape, run: taken),
       let stored = RecoveredRun(
-        lane: lane, campaign: campaign, fate: .unsent, range: range, content: content,
-        runStart: range.lowerBound)
+        lane: lane, campaign: campaign, fate: .unsent, range: range, content: content, runStart: range.lowerBound)
     else { preconditionFailure("a record that cannot be read") }
     guard record(run, of: chunk, taken, { journal.store($0, content) }) else { return await journal.room() }
     ledger.submitted(run.count)

@@ -31,9 +31,7 @@ struct CampaignReader {
   static let smallestClaim = 64
 
   init(ledger: CampaignLedger, shared: AppShared, policy: LanePolicy, journalled: JournalledCampaign?) {
-    self.ledger = ledger
-    self.shared = shared
-    self.policy = policy
+    (self.ledger, self.shared, self.policy) = (ledger, shared, policy)
     progress = journalled.map(AudienceProgress.init)
     // How long they had waited before is not known.
     if let line = progress?.lastLine, line > 0 { ledger.ages.took(through: line, now: shared.loop.now) }
@@ -302,8 +300,7 @@ struct CampaignReader {
     }
     var header = EnqueueHeader(run: taken, position: nil)
     let range = origin..<(origin + UInt64(run.blockCount))
-    header.source = EnqueueHeader.Source(
-      lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
+    header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
     header.isInDoubt = from.fate != .unsent
     return journal.enqueue(header, run.shape, run.entries(of: chunk))
   }

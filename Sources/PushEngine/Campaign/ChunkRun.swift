@@ -68,7 +68,6 @@ extension AudienceChunk {
     let token = unsafe token(of: entry)
     return unsafe EnqueuedNotification(
       line: entry.line, token: token, headersCode: entry.headersCode,
-      headersStart: token.baseAddress.map { unsafe $0 + token.count },
-      payload: payload(of: entry))
+      headersStart: token.baseAddress.map { unsafe $0 + token.count }, payload: payload(of: entry))
   }
 }

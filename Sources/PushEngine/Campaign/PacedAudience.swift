@@ -15,8 +15,7 @@ package final class CampaignPace: Sendable {
   ///   - perSecond: notifications, above zero.
   ///   - now: the time, which never goes back.
   package init(perSecond: Double, now: @escaping @Sendable () -> Instant) {
-    self.now = now
-    self.perSecond = perSecond
+    (self.now, self.perSecond) = (now, perSecond)
     sending = Mutex(SendingRate(perSecond: perSecond, now: now()))
     entryLimit = min(AudienceChunk.defaultEntryLimit, SendingRate.unconnectedLimit(perSecond: perSecond))
   }
@@ -47,10 +46,7 @@ package final class PacedAudience<Source: AudienceSource>: AudienceSource {
   private let source: Source
   private let pace: CampaignPace
 
-  package init(_ source: Source, _ pace: CampaignPace) {
-    self.source = source
-    self.pace = pace
-  }
+  package init(_ source: Source, _ pace: CampaignPace) { (self.source, self.pace) = (source, pace) }
 
   package func attach(_ signal: ReaderSignal) { source.attach(signal) }
 

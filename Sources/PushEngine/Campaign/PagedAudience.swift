@@ -47,10 +47,7 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
     pause: @escaping @Sendable () async -> Void, take: @escaping Taking
   ) {
     firstKey = key
-    self.pageLimit = pageLimit
-    self.pages = pages
-    self.pause = pause
-    self.take = take
+    (self.pageLimit, self.pages, self.pause, self.take) = (pageLimit, pages, pause, take)
   }
 
   /// Reads pages until the end, or until the task is cancelled.

@@ -49,7 +49,6 @@ extension AudienceChunk {
   }
 
   func hasRoom(for notification: EnqueuedNotification) -> Bool {
-    let byteCount = unsafe notification.payload.count
-    return count < entryLimit && byteCount <= payloadCapacity - payloadEnd
+    unsafe hasRoom(payloadByteCount: notification.payload.count)
   }
 }

@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// A template for one token file. It writes the payload of a line directly into a chunk's memory.
 package struct PayloadRenderer: Sendable {
   enum Piece: Sendable {
@@ -8,8 +10,7 @@ package struct PayloadRenderer: Sendable {
 
   enum Result: Hashable {
     case rendered(byteCount: Int)
-    case tooLarge
-    case notUTF8
+    case tooLarge, notUTF8
   }
 
   /// The renderer for a language, in lower case, and for all that begin with it.
@@ -138,34 +139,5 @@ package struct PayloadRenderer: Sendable {
 
   private static func hexadecimalDigit(_ value: UInt8) -> UInt8 {
     value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
-  }
-}
-
-/// Whether bytes are well-formed UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above
-/// U+10FFFF).
-enum UTF8Check {
-  static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    var position = 0
-    while position < bytes.count {
-      let first = unsafe bytes[position]
-      position += 1
-      if first < 0x80 { continue }
-      let second: ClosedRange<UInt8>
-      let length: Int
-      switch first {
-      case 0xC2...0xDF: (second, length) = (0x80...0xBF, 1)
-      case 0xE0: (second, length) = (0xA0...0xBF, 2)
-      case 0xED: (second, length) = (0x80...0x9F, 2)
-      case 0xE1...0xEF: (second, length) = (0x80...0xBF, 2)
-      case 0xF0: (second, length) = (0x90...0xBF, 3)
-      case 0xF1...0xF3: (second, length) = (0x80...0xBF, 3)
-      case 0xF4: (second, length) = (0x80...0x8F, 3)
-      default: return false
-      }
-      guard position + length <= bytes.count, unsafe second.contains(bytes[position]) else { return false }
-      for offset in 1..<max(1, length) where unsafe bytes[position + offset] & 0xC0 != 0x80 { return false }
-      position += length
-    }
-    return true
   }
 }

@@ -61,8 +61,7 @@ extension AudienceChunk {
     if let source = token.baseAddress { unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: token.count) }
     let entry = AudienceEntry(
       line: line, payloadOffset: UInt32(payloadOffset), payloadByteCount: UInt32(payloadByteCount),
-      tokenOffset: UInt32(tokenEnd),
-      tokenByteCount: UInt8(token.count), kind: .ready, headersCode: headers.code)
+      tokenOffset: UInt32(tokenEnd), tokenByteCount: UInt8(token.count), kind: .ready, headersCode: headers.code)
     unsafe (entries + count).initialize(to: entry)
     if let source = unsafe headers.bytes.baseAddress {
       unsafe (tokens + tokenEnd + token.count).copyMemory(from: source, byteCount: headers.byteCount)

@@ -5,10 +5,7 @@ package struct UnreadAudience: Hashable, Sendable {
   /// The number of the first line that was never taken in; nil: the audience was not read at all.
   package var line: UInt64?
 
-  package init(mark: AudienceMark? = nil, line: UInt64? = nil) {
-    self.mark = mark
-    self.line = line
-  }
+  package init(mark: AudienceMark? = nil, line: UInt64? = nil) { (self.mark, self.line) = (mark, line) }
 
   /// What is left from this entry of the chunk on.
   init(_ chunk: AudienceChunk, from index: Int) {
@@ -30,9 +27,7 @@ package struct AudienceUnread: Hashable, Sendable {
   package var estimatedLineCount: Int?
 
   package init(line: UInt64, byteCount: Int? = nil, fileByteCount: Int? = nil, estimatedLineCount: Int? = nil) {
-    self.line = line
-    self.byteCount = byteCount
-    self.fileByteCount = fileByteCount
-    self.estimatedLineCount = estimatedLineCount
+    (self.line, self.byteCount) = (line, byteCount)
+    (self.fileByteCount, self.estimatedLineCount) = (fileByteCount, estimatedLineCount)
   }
 }

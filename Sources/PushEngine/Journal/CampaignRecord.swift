@@ -8,10 +8,7 @@ package struct AudienceMark: Hashable, Sendable {
   /// The number of that line, from 1.
   package var line: UInt64
 
-  package init(offset: UInt64, line: UInt64) {
-    self.offset = offset
-    self.line = line
-  }
+  package init(offset: UInt64, line: UInt64) { (self.offset, self.line) = (offset, line) }
 }
 
 /// A campaign as the journal records it: what it sends, and its outcomes so far. It is written

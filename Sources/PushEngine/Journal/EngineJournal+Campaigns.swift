@@ -11,9 +11,7 @@ extension EngineJournal {
     package var context: [UInt8]
 
     package init(app: String, campaign: Campaign, context: [UInt8]) {
-      self.app = app
-      self.campaign = campaign
-      self.context = context
+      (self.app, self.campaign, self.context) = (app, campaign, context)
     }
   }
 
@@ -41,9 +39,7 @@ extension EngineJournal {
       }
       if let last { try await journal.durable(through: last) }
       return numbers
-    } catch {
-      throw JournalProblem(error)
-    }
+    } catch { throw JournalProblem(error) }
   }
 
   private func begin(
@@ -88,9 +84,7 @@ extension EngineJournal {
   /// - Parameter listener: gets every notification that the campaign leaves without an outcome, and
   ///   the final account.
   /// - Parameter rest: the account of those who were never read, which the listener has.
-  package func abandonCampaign(
-    _ number: UInt64, _ listener: (any OutcomeListener)? = nil, rest: Account = Account()
-  ) {
+  package func abandonCampaign(_ number: UInt64, _ listener: (any OutcomeListener)? = nil, rest: Account = Account()) {
     if let campaign = campaign(number), campaign.phase == .open { abandon(campaign, listener, rest) }
   }
 

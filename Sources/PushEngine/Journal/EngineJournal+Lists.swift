@@ -7,10 +7,7 @@ package struct UnsyncedList: Error, Hashable, Sendable {
   /// The `errno` of the call.
   package let code: Int32
 
-  package init(path: String, code: Int32) {
-    self.path = path
-    self.code = code
-  }
+  package init(path: String, code: Int32) { (self.path, self.code) = (path, code) }
 }
 
 /// A notification that was settled without being accepted, if the journal still has its record.
@@ -56,9 +53,7 @@ extension EngineJournal {
         // Damaged records were reported when the journal was opened.
         try? unsafe contents.read(position, kind: kind, bytes)
       }
-    } catch {
-      throw JournalProblem(error)
-    }
+    } catch { throw JournalProblem(error) }
     return found
   }
 

@@ -66,9 +66,11 @@ extension EngineJournal {
     _ body: (JournalOptions, Record) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery)
   ) throws(JournalProblem) -> (journal: EngineJournal, report: JournalReport) {
     var reading = JournalReading(plantedMistake: options.plantedMistake)
+    var journalOptions = JournalOptions()
+    (journalOptions.sync, journalOptions.skipsDamage) = (options.sync, options.skipsDamage)
     let opened: (journal: Journal, recovery: JournalRecovery)
     do throws(JournalError) {
-      opened = try unsafe body(options.forJournal) { unsafe reading.read($0, $1, $2) }
+      opened = try unsafe body(journalOptions) { unsafe reading.read($0, $1, $2) }
     } catch {
       throw JournalProblem(error)
     }
@@ -96,19 +98,8 @@ extension EngineJournal {
     let recovery: JournalRecovery
     do throws(JournalError) {
       recovery = try unsafe Journal.inspect(directory: directory) { unsafe reading.read($0, $1, $2) }
-    } catch {
-      throw JournalProblem(error)
-    }
+    } catch { throw JournalProblem(error) }
     if let problem = reading.problem { throw problem }
     return reading.finish(recovery)
-  }
-}
-
-extension EngineJournalOptions {
-  fileprivate var forJournal: JournalOptions {
-    var options = JournalOptions()
-    options.sync = sync
-    options.skipsDamage = skipsDamage
-    return options
   }
 }

@@ -75,9 +75,7 @@ package final class EngineJournal: Sendable {
 
   /// Stops writing, for a reason of the caller's. If the caller cannot write its lists,
   /// notifications may not be settled here either.
-  package func stop(because reason: String) {
-    state.withLock { state in Self.fail(reason, &state) }()
-  }
+  package func stop(because reason: String) { state.withLock { state in Self.fail(reason, &state) }() }
 
   private static func fail(_ error: JournalError, _ state: inout State) -> @Sendable () -> Void {
     fail("\(error)", &state)
@@ -199,30 +197,36 @@ package final class EngineJournal: Sendable {
   private func enqueue(
     _ header: EnqueueHeader, byteCount: Int, content: EnqueueContent?, _ write: (inout RecordWriter) -> Void
   ) -> Bool {
-    let (isWritten, tell): (Bool, (@Sendable () -> Void)?) = state.withLock { state in
-      guard state.failure == nil, state.overflow.isEmpty else { return (false, nil) }
+    let position = attempt { state throws(JournalError) in
       // Lanes that make room are never held up.
       let isNew = header.source == nil && !header.isRewritten
-      guard !isNew || state.settlements.entries.count < Self.waitingLimit else { return (false, nil) }
-      do throws(JournalError) {
-        let position = try append(
-          kind: .enqueue, byteCount: header.byteCount + byteCount,
-          needsLists: header.position?.hasOutcomes == true, &state
-        ) { record in
-          header.write(to: &record)
-          write(&record)
-        }
-        state.contents.apply(header, at: position, content: content)
-        if !header.isRewritten { state.byteCount += header.byteCount + byteCount }
-        if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
-        return (true, nil)
-      } catch {
-        if case .full = error { return (false, nil) }
-        return (false, Self.fail(error, &state))
+      guard !isNew || state.settlements.entries.count < Self.waitingLimit else { throw .full }
+      let position = try append(
+        kind: .enqueue, byteCount: header.byteCount + byteCount, needsLists: header.position?.hasOutcomes == true,
+        &state
+      ) { record in
+        header.write(to: &record)
+        write(&record)
+      }
+      state.contents.apply(header, at: position, content: content)
+      if !header.isRewritten { state.byteCount += header.byteCount + byteCount }
+      if state.byteCountSinceCheckpoint >= checkpointByteCount { checkpoint(&state) }
+      return position
+    }
+    return position != nil
+  }
+
+  /// Writes a record, unless others wait for room. Nil if there is none, or the journal has failed.
+  private func attempt(_ body: (inout State) throws(JournalError) -> JournalPosition) -> JournalPosition? {
+    let (position, tell): (JournalPosition?, (@Sendable () -> Void)?) = state.withLock { state in
+      guard state.failure == nil, state.overflow.isEmpty else { return (nil, nil) }
+      do throws(JournalError) { return (try body(&state), nil) } catch {
+        if case .full = error { return (nil, nil) }
+        return (nil, Self.fail(error, &state))
       }
     }
     tell?()
-    return isWritten
+    return position
   }
 
   /// Returns when there is room again, or there never will be.
@@ -238,17 +242,7 @@ package final class EngineJournal: Sendable {
   /// Writes that everything in the lane's ring before `through` may be sent once the returned
   /// position is durable. Nil if that is not possible now.
   func intend(lane: UInt64, through: UInt64) -> JournalPosition? {
-    let (position, tell): (JournalPosition?, (@Sendable () -> Void)?) = state.withLock { state in
-      guard state.failure == nil, state.overflow.isEmpty else { return (nil, nil) }
-      do throws(JournalError) {
-        return (try write(.intent(lane: lane, through: through), &state), nil)
-      } catch {
-        if case .full = error { return (nil, nil) }
-        return (nil, Self.fail(error, &state))
-      }
-    }
-    tell?()
-    return position
+    attempt { state throws(JournalError) in try write(.intent(lane: lane, through: through), &state) }
   }
 
   /// Calls `run` when everything up to `position` is durable. If that becomes impossible,
@@ -322,9 +316,7 @@ package final class EngineJournal: Sendable {
         try write(payload, as: number, &state)
       }
       for campaign in state.contents.campaigns.values.sorted(by: { $0.number < $1.number }) {
-        _ = try append(kind: .campaign, byteCount: campaign.byteCount, &state) {
-          campaign.write(to: &$0)
-        }
+        _ = try append(kind: .campaign, byteCount: campaign.byteCount, &state) { campaign.write(to: &$0) }
       }
       for lane in state.contents.lanes.values.sorted(by: { $0.number < $1.number }) {
         let record = lane.record
@@ -436,7 +428,5 @@ package final class EngineJournal: Sendable {
   }
 
   /// Writes nothing any more, as if the process had ended. Simulated crashes use it.
-  package func abandon() {
-    state.withLock { state in Self.fail(JournalError.closed, &state) }()
-  }
+  package func abandon() { state.withLock { state in Self.fail(JournalError.closed, &state) }() }
 }

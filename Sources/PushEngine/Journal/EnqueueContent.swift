@@ -38,9 +38,7 @@ internal import PushTransport
 
 /// A source that can go through the same notifications, in the same order, any number of times:
 /// once for each column of a record.
-protocol EnqueueSource {
-  func forEach(_ body: (EnqueuedNotification) -> Void)
-}
+protocol EnqueueSource { func forEach(_ body: (EnqueuedNotification) -> Void) }
 
 /// The size of a set of notifications in a record. Computed before anything is written.
 struct EnqueueShape {

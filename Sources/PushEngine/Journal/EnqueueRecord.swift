@@ -74,11 +74,8 @@ struct EnqueueHeader: Hashable, Sendable {
     run: JournalledRun, position: AudiencePosition?, source: Source? = nil, isInDoubt: Bool = false,
     isRewritten: Bool = false
   ) {
-    self.run = run
-    self.position = position
-    self.source = source
-    self.isInDoubt = isInDoubt
-    self.isRewritten = isRewritten
+    (self.run, self.position, self.source) = (run, position, source)
+    (self.isInDoubt, self.isRewritten) = (isInDoubt, isRewritten)
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {

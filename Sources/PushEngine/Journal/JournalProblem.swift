@@ -21,8 +21,5 @@ package struct JournalProblem: Error, Hashable, Sendable, CustomStringConvertibl
     }
   }
 
-  init(kind: Kind, _ description: String) {
-    self.kind = kind
-    self.description = description
-  }
+  init(kind: Kind, _ description: String) { (self.kind, self.description) = (kind, description) }
 }

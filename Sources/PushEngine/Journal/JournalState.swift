@@ -48,20 +48,17 @@ struct JournalState {
     case .laneBegan(let number, let app):
       noteNumber(number)
       lanes[number] = JournalledLane(number: number, app: app)
-    case .intent(let number, let through):
-      lanes[number]?.intended(through: through)
+    case .intent(let number, let through): lanes[number]?.intended(through: through)
     case .rewound(let number, let position):
       lanes[number]?.rewound(to: position, clearsDoubt: plantedMistake == .rewindClearsDoubt)
     case .settled(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       lanes[run.lane]?.settled(run)
-    case .returned(let run, let isInDoubt):
-      lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
+    case .returned(let run, let isInDoubt): lanes[run.lane]?.returned(run, isInDoubt: isInDoubt)
     case .answered(let run, let outcome):
       campaigns[run.campaign]?.account.count(outcome, run.count)
       lanes[run.lane]?.answered(run)
-    case .withdrawn(let run, let isInDoubt):
-      lanes[run.lane]?.withdrawn(run, isInDoubt: isInDoubt)
+    case .withdrawn(let run, let isInDoubt): lanes[run.lane]?.withdrawn(run, isInDoubt: isInDoubt)
     case .doubted(let run, let copies):
       campaigns[run.campaign]?.account.possibleDuplicates += run.count
       campaigns[run.campaign]?.account.possibleCopies += copies
@@ -173,16 +170,14 @@ extension JournalState {
     case .payload:
       let number = try record.read(UInt64.self)
       define(payload: try record.readBytes(), as: number)
-    case .campaign:
-      put(try JournalledCampaign(reading: &record))
+    case .campaign: put(try JournalledCampaign(reading: &record))
     case .lane:
       let lane = try LaneRecord(reading: &record)
       put(JournalledLane(lane, runsOf: lanes[lane.number]))
     case .enqueue:
       let header = try EnqueueHeader(reading: &record)
       apply(header, at: position, content: try EnqueueContent(reading: &record, run: header.run))
-    default:
-      apply(try JournalEvent(kind: kind, reading: &record))
+    default: apply(try JournalEvent(kind: kind, reading: &record))
     }
     try record.finish()
   }

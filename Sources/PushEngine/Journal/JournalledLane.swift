@@ -44,10 +44,7 @@ struct JournalledLane {
   /// Ranges that moved to another lane of this process. They are in that lane's runs.
   private(set) var moved = RangeSet()
 
-  init(number: UInt64, app: String) {
-    self.number = number
-    self.app = app
-  }
+  init(number: UInt64, app: String) { (self.number, self.app) = (number, app) }
 
   // MARK: Events
 

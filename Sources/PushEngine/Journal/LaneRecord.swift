@@ -49,10 +49,7 @@ struct LaneRecord {
     for range in moved.ranges { record.write(range) }
   }
 
-  init(number: UInt64, app: String) {
-    self.number = number
-    self.app = app
-  }
+  init(number: UInt64, app: String) { (self.number, self.app) = (number, app) }
 
   init(reading record: inout RecordReader) throws(RecordError) {
     number = try record.read()

@@ -90,10 +90,7 @@ struct AudiencePosition: Hashable, Sendable {
   }
 
   init(mark: AudienceMark, readLine: UInt64, submitted: Int, rejected: [Rejection: Int] = [:]) {
-    self.mark = mark
-    self.readLine = readLine
-    self.submitted = submitted
-    self.rejected = rejected
+    (self.mark, self.readLine, self.submitted, self.rejected) = (mark, readLine, submitted, rejected)
   }
 
   init(reading record: inout RecordReader) throws(RecordError) {
@@ -177,8 +174,7 @@ extension JournalEvent {
       record.write(campaign)
       position.write(to: &record)
       if position.suppressed > 0 { record.write(UInt32(clamping: position.suppressed)) }
-    case .numbersTaken(let number), .ended(let number):
-      record.write(number)
+    case .numbersTaken(let number), .ended(let number): record.write(number)
     }
   }
 

@@ -25,13 +25,9 @@ struct RangeSet: Hashable {
     }
   }
 
-  mutating func removeFirst() {
-    ranges.removeFirst()
-  }
+  mutating func removeFirst() { ranges.removeFirst() }
 
-  mutating func keep(where isKept: (Range<UInt64>) -> Bool) {
-    ranges = ranges.filter(isKept)
-  }
+  mutating func keep(where isKept: (Range<UInt64>) -> Bool) { ranges = ranges.filter(isKept) }
 
   /// Whether all of `range`, which is not empty, is in the set.
   func contains(_ range: Range<UInt64>) -> Bool {

@@ -103,8 +103,6 @@
 
 /// Why this program cannot have written a record.
 enum RecordError: Error, Hashable, Sendable {
-  case tooShort
-  case tooLong
-  case outOfRange
+  case tooShort, tooLong, outOfRange
   case unknownKind(UInt8)
 }

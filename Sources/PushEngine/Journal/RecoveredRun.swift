@@ -44,14 +44,9 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
       return true
     }
     guard count > 0 else { return nil }
-    self.lane = lane
-    self.campaign = campaign
-    self.fate = fate
+    (self.lane, self.campaign, self.fate) = (lane, campaign, fate)
     self.range = (runStart + start.blockOffset)..<(runStart + end.blockOffset)
-    self.count = count
-    self.content = content
-    self.runStart = runStart
-    self.start = start
+    (self.count, self.content, self.runStart, self.start) = (count, content, runStart, start)
   }
 
   /// Calls `body` with each of them.

@@ -32,9 +32,7 @@ final class BacklogGauge: Sendable {
   var isConnected: Bool { connection == .open }
 
   enum ConnectionState: Int {
-    case closed
-    case opening
-    case open
+    case closed, opening, open
   }
 
   var connection: ConnectionState {

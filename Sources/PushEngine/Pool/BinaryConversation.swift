@@ -117,8 +117,7 @@ final class BinaryConversation: Conversation {
         continue
       }
       let run = packer.pack(
-        from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldEnd: ledger.ages.end(now: now)
-      )
+        from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldEnd: ledger.ages.end(now: now))
       guard let run else { break }
       took(run, campaign: record.campaign, now: now)
       if run.fate == .sent { packedCount += run.count }

@@ -66,10 +66,7 @@ struct IntentGate {
   /// notification.
   private static let urgentBlockCount: UInt64 = 256
 
-  init(journal: EngineJournal, lane: UInt64) {
-    self.journal = journal
-    self.lane = lane
-  }
+  init(journal: EngineJournal, lane: UInt64) { (self.journal, self.lane) = (journal, lane) }
 
   /// Requests the next intent, so that the next step of the backlog can be sent soon.
   ///
@@ -160,9 +157,7 @@ struct IntentGate {
   ///
   /// They are sent again only when that record is durable. Otherwise a crash could hide that there
   /// are two copies. This costs one commit for any number of notifications.
-  mutating func doubted() {
-    doubt = .written
-  }
+  mutating func doubted() { doubt = .written }
 
   /// Whether notifications in doubt may be sent again.
   ///

@@ -28,8 +28,7 @@ extension Lane {
         ring, from: position, before: end, byteCountLimit: journal.recordByteCountLimit - EnqueueHeader.byteCountLimit)
       let header = EnqueueHeader(
         run: JournalledRun(lane: journalNumber, range: position..<run.end, campaign: campaign, count: run.shape.count),
-        position: nil,
-        isInDoubt: record.mayHaveArrived, isRewritten: true)
+        position: nil, isInDoubt: record.mayHaveArrived, isRewritten: true)
       guard journal.enqueue(header, run.shape, run) else {
         guard journal.failure == nil else { return }
         let rest = position
@@ -58,8 +57,7 @@ struct RingRun: EnqueueSource {
   init(
     _ ring: NotificationRing, from start: UInt64, before limit: UInt64, byteCountLimit: Int, blockCountLimit: Int = .max
   ) {
-    self.ring = ring
-    self.start = start
+    (self.ring, self.start) = (ring, start)
     end = start
     let first = ring.record(at: start)
     var byteCountLeft = byteCountLimit - EnqueueShape.fixedByteCount

@@ -42,10 +42,7 @@ actor Lane: LinkDelegate {
     configuration: AppRules, isKept: Bool, loop: any Loop, dialer: any Dialer, shared: AppShared,
     budget: RingBudget?, seed: UInt64, report: @escaping @Sendable (LaneEvent) -> Void
   ) {
-    self.loop = loop
-    self.dialer = dialer
-    self.shared = shared
-    self.report = report
+    (self.loop, self.dialer, self.shared, self.report) = (loop, dialer, shared, report)
     share = shared.turns.share(of: loop)
     backlog = BacklogGauge(batchByteCount: configuration.batchByteCount, largest: shared.backlogBlockCountLimit)
     ring = NotificationRing(blockCount: configuration.policy.ringBlockCount, budget: budget)
@@ -142,9 +139,7 @@ actor Lane: LinkDelegate {
 
   /// Something was published, or something else changed that concerns the conversation. From any
   /// thread.
-  nonisolated func wake() {
-    loop.execute { self.assumeIsolated { $0.requestPump() } }
-  }
+  nonisolated func wake() { loop.execute { self.assumeIsolated { $0.requestPump() } } }
 
   /// Called after a claim was published. Wakes the lane only if it sleeps. From any thread.
   nonisolated func published() {
@@ -227,9 +222,7 @@ actor Lane: LinkDelegate {
 
   // MARK: LinkDelegate, on the loop
 
-  nonisolated func linkOpened(_ link: any Link) {
-    assumeIsolated { $0.opened(link) }
-  }
+  nonisolated func linkOpened(_ link: any Link) { assumeIsolated { $0.opened(link) } }
 
   nonisolated func link(_ link: any Link, received bytes: UnsafeRawBufferPointer) {
     // The call runs on this actor's own executor and ends before the buffer does.
@@ -238,9 +231,7 @@ actor Lane: LinkDelegate {
   }
 
   nonisolated func link(_ link: any Link, isWritable: Bool) {
-    assumeIsolated { lane in
-      if link === lane.context.link, isWritable { lane.requestPump() }
-    }
+    assumeIsolated { lane in if link === lane.context.link, isWritable { lane.requestPump() } }
   }
 
   nonisolated func linkClosed(_ link: any Link, reason: LinkClosure) {

@@ -27,12 +27,8 @@ final class LaneContext {
     configuration: AppRules, ring: NotificationRing, loop: any Loop, shared: AppShared, backlog: BacklogGauge,
     gate: IntentGate?, report: @escaping @Sendable (LaneEvent) -> Void
   ) {
-    self.ring = ring
-    self.loop = loop
-    self.shared = shared
-    self.backlog = backlog
-    self.gate = gate
-    self.report = report
+    (self.ring, self.loop, self.shared) = (ring, loop, shared)
+    (self.backlog, self.gate, self.report) = (backlog, gate, report)
     batchByteCount = configuration.batchByteCount
     waitsForAnswers = configuration.transport.waitsForAnswers
     batchTimer = BatchTimer(byteCountBound: configuration.batchByteCount, delay: configuration.batchDelay)
@@ -90,9 +86,7 @@ final class LaneContext {
   }
 
   /// False until the journal's record of the doubt is durable.
-  func mayResend() -> Bool {
-    shared.campaigns.isCancelled || gate?.mayResend(answered: intentAnswered) ?? true
-  }
+  func mayResend() -> Bool { shared.campaigns.isCancelled || gate?.mayResend(answered: intentAnswered) ?? true }
 
   // MARK: Batches
 

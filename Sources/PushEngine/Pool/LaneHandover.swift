@@ -101,8 +101,7 @@ extension Lane {
       return nil
     }
     let run = RingRun(
-      ring, from: start, before: wanted.end, byteCountLimit: byteCountLimit,
-      blockCountLimit: claim.remainingBlockCount)
+      ring, from: start, before: wanted.end, byteCountLimit: byteCountLimit, blockCountLimit: claim.remainingBlockCount)
     let isInDoubt = first.mayHaveArrived
     guard write(run, of: ledger, from: start, to: lane, at: claim.position, isInDoubt: isInDoubt) else { return nil }
     var position = start
@@ -124,8 +123,7 @@ extension Lane {
 
   /// The claim is journaled before the other lane can see it. False: the journal has no room.
   private nonisolated func write(
-    _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: Lane, at position: UInt64,
-    isInDoubt: Bool
+    _ run: RingRun, of ledger: CampaignLedger, from start: UInt64, to lane: Lane, at position: UInt64, isInDoubt: Bool
   ) -> Bool {
     guard let journal = shared.journal, let campaign = ledger.journalNumber, let source = journalNumber,
       let number = lane.journalNumber

@@ -14,9 +14,7 @@ struct LaneIdle {
   private static let ringIdleness = Duration.seconds(1)
 
   init(ring: NotificationRing, loop: any Loop, scheduler: LaneScheduler) {
-    self.ring = ring
-    self.loop = loop
-    self.scheduler = scheduler
+    (self.ring, self.loop, self.scheduler) = (ring, loop, scheduler)
   }
 
   /// Sleeps until `deadline`, or until the lane is woken.
@@ -55,7 +53,5 @@ struct LaneIdle {
   }
 
   /// The timer has fired.
-  mutating func woke() {
-    timer = nil
-  }
+  mutating func woke() { timer = nil }
 }

@@ -47,10 +47,8 @@ extension RequestConversation {
       tokens.present = token
       tokens.lookedAt = now
       return .ready
-    case .wait(let until):
-      return .later(until)
-    case .failed(let error):
-      return .never("no provider token can be made: \(error)")
+    case .wait(let until): return .later(until)
+    case .failed(let error): return .never("no provider token can be made: \(error)")
     }
   }
 
@@ -68,8 +66,7 @@ extension RequestConversation {
     case .wait:
       // The service has refused the token of this connection.
       machine.goingAway()
-    case .failed(let error):
-      pauseApp("no provider token can be made: \(error)")
+    case .failed(let error): pauseApp("no provider token can be made: \(error)")
     }
   }
 
@@ -133,8 +130,7 @@ extension RequestConversation {
     }
     let token = verdict == .delaysToken ? machine.position(of: response.tag).map { ring.record(at: $0).tokenHash } : nil
     let other = body.otherReason.map { range in
-      unsafe shared.unknownReasons.text(
-        status: response.status, UnsafeRawBufferPointer(rebasing: response.body[range]))
+      unsafe shared.unknownReasons.text(status: response.status, UnsafeRawBufferPointer(rebasing: response.body[range]))
     }
     let refusal = ProviderRefusal(status: response.status, reason: body.reason, otherReason: other)
     machine.answered(

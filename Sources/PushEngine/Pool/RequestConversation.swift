@@ -84,10 +84,8 @@ final class RequestConversation: Conversation {
       if let step = take(upTo: upTo, { count in perform { take(from: from, to: to, count: count) } }) {
         return afterFlush(step)
       }
-    case .cancel(let streamID):
-      session?.cancel(streamID)
-    case .ping(let number):
-      session?.ping(number)
+    case .cancel(let streamID): session?.cancel(streamID)
+    case .ping(let number): session?.ping(number)
     case .leave:
       session?.close()
       flush()
@@ -318,8 +316,7 @@ final class RequestConversation: Conversation {
     case .later(let instant):
       machine.postponed(until: instant)
       shared.status.held("waiting for a new provider token", until: instant, now: loop.now)
-    case .never(let reason):
-      pauseApp(reason)
+    case .never(let reason): pauseApp(reason)
     }
     return false
   }
@@ -330,9 +327,7 @@ final class RequestConversation: Conversation {
       session.setAuthorization(tokens.present?.authorization)
       tokens.opened()
       self.session = session
-    } catch {
-      return false
-    }
+    } catch { return false }
     lastRefusal = nil
     machine.opened(now: loop.now)
     // This connection was dialled with a credential that has been replaced since.

@@ -21,11 +21,8 @@ struct SettlementRecorder {
     configuration: AppRules, ring: NotificationRing, loop: any Loop, shared: AppShared, journalNumber: UInt64?,
     isInOrder: Bool
   ) {
-    self.ring = ring
-    self.loop = loop
-    self.shared = shared
-    self.journalNumber = journalNumber
-    self.isInOrder = isInOrder
+    (self.ring, self.loop, self.shared) = (ring, loop, shared)
+    (self.journalNumber, self.isInOrder) = (journalNumber, isInOrder)
     observer = configuration.observer
     onUnknown = configuration.policy.onUnknown
   }
@@ -89,15 +86,13 @@ struct SettlementRecorder {
     let run = JournalledRun(
       lane: lane, range: settlement.from..<settlement.to, campaign: campaign, count: settlement.count)
     switch settlement.outcome {
-    case .cancelled where !ledger.isAbandoned:
-      journal.record(unsent(run, isInDoubt: false))
+    case .cancelled where !ledger.isAbandoned: journal.record(unsent(run, isInDoubt: false))
     case .unknown where ledger.isCancelled && !ledger.isAbandoned && onUnknown == .resend:
       // The campaign was stopped, so the process that resumes it sends these again. That process
       // counts the copies, but no possible duplicates, so they are counted here.
       markMayHaveArrived(run.range, isSentAgain: false)
       journal.record(unsent(run, isInDoubt: true))
-    default:
-      journal.record(isInOrder ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
+    default: journal.record(isInOrder ? .settled(run, settlement.outcome) : .answered(run, settlement.outcome))
     }
   }
 

@@ -26,22 +26,12 @@ extension FaultRules {
     try reader.finish()
     guard let apps else { return }
     for (topic, value) in try apps.map() {
-      var reader = try RuleReader(value.tree, path: value.path)
-      for key in ["handshake-delay", "latency"] {
-        if let value = reader.take(key) {
-          throw value.error("is allowed at the top level only: before the handshake the app is not known")
-        }
-      }
-      if let value = reader.take("environment") {
-        throw value.error("is allowed at the top level only: it holds for the service as a whole")
-      }
+      var reader = try value.reader()
+      try reader.forbid(["handshake-delay", "latency"], because: "before the handshake the app is not known")
+      try reader.forbid(["environment"], because: "it holds for the service as a whole")
       var faults = common
       if var reader = try reader.map("http2") {
-        for key in ServiceSettings.keyNames {
-          if let value = reader.take(key) {
-            throw value.error("is allowed at the top level only: it holds for the service as a whole")
-          }
-        }
+        try reader.forbid(ServiceSettings.keyNames, because: "it holds for the service as a whole")
         faults.http2 = try ServiceFaults(&reader, over: common.http2)
         try reader.finish()
       }
@@ -131,9 +121,9 @@ extension Faults.CertificateRefusal {
   fileprivate init?(_ value: RuleValue) throws(FaultRulesError) {
     self.init()
     if case .text = value.tree {
-      if try !value.choice(["true": true, "false": false]) { return nil }
+      if try !value.flag() { return nil }
     } else {
-      var reader = try RuleReader(value.tree, path: value.path)
+      var reader = try value.reader()
       connections = try reader.take("connections")?.integer(in: 1...Int.max)
       try reader.finish()
     }
@@ -142,7 +132,7 @@ extension Faults.CertificateRefusal {
 
 extension FeedbackTuple {
   fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
-    var reader = try RuleReader(value.tree, path: value.path)
+    var reader = try value.reader()
     guard let token = reader.take("token") else { throw reader.error("needs the key \"token\"") }
     guard let timestamp = reader.take("timestamp") else {
       throw reader.error("needs the key \"timestamp\", in UNIX seconds")

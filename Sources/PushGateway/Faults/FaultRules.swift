@@ -108,10 +108,7 @@ extension Faults {
     package var connections: Int?
 
     package init(tokens: Set<TokenBytes> = [], prefixes: [String] = [], every: Int? = nil, connections: Int? = nil) {
-      self.tokens = tokens
-      self.prefixes = prefixes
-      self.every = every
-      self.connections = connections
+      (self.tokens, self.prefixes, self.every, self.connections) = (tokens, prefixes, every, connections)
     }
   }
 
@@ -120,8 +117,7 @@ extension Faults {
     package var status: GatewayStatus
 
     package init(_ selection: Selection, status: GatewayStatus = .invalidToken) {
-      self.selection = selection
-      self.status = status
+      (self.selection, self.status) = (selection, status)
     }
   }
 
@@ -132,10 +128,7 @@ extension Faults {
     /// Only on the app's first connections; nil: on all.
     package var connections: Int?
 
-    package init(after: Int, connections: Int? = nil) {
-      self.after = after
-      self.connections = connections
-    }
+    package init(after: Int, connections: Int? = nil) { (self.after, self.connections) = (after, connections) }
   }
 
   package struct Pause: Hashable, Sendable {
@@ -143,8 +136,7 @@ extension Faults {
     package var duration: Duration
 
     package init(_ breakpoint: Breakpoint, duration: Duration) {
-      self.breakpoint = breakpoint
-      self.duration = duration
+      (self.breakpoint, self.duration) = (breakpoint, duration)
     }
   }
 
@@ -152,8 +144,6 @@ extension Faults {
     /// Only at the app's first attempts to connect; nil: at all.
     package var connections: Int?
 
-    package init(connections: Int? = nil) {
-      self.connections = connections
-    }
+    package init(connections: Int? = nil) { self.connections = connections }
   }
 }

@@ -63,9 +63,7 @@ extension GatewaySession.Settings {
   /// The settings with the app's faults.
   package init(_ faults: Faults) {
     self.init()
-    limits = faults.limits
-    answerDelay = faults.answerDelay
-    namesRefusedFrame = faults.namesRefusedFrame
-    namesProbe = faults.namesProbe
+    (limits, answerDelay) = (faults.limits, faults.answerDelay)
+    (namesRefusedFrame, namesProbe) = (faults.namesRefusedFrame, faults.namesProbe)
   }
 }

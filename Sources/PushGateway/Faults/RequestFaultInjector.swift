@@ -20,8 +20,7 @@ struct RequestFaultInjector {
     let effect: Effect
     init?(_ selection: Faults.Selection, connection: Int, _ effect: Effect) {
       guard let matcher = TokenMatcher(selection, connection: connection) else { return nil }
-      self.matcher = matcher
-      self.effect = effect
+      (self.matcher, self.effect) = (matcher, effect)
     }
   }
 

@@ -21,8 +21,7 @@ struct RuleReader {
 
   /// The map under a key; nil without the key.
   mutating func map(_ key: String) throws(FaultRulesError) -> RuleReader? {
-    guard let value = take(key) else { return nil }
-    return try RuleReader(value.tree, path: value.path)
+    try take(key)?.reader()
   }
 
   /// The results of `read` for each map in the list under a key, or for a single map; nil without
@@ -33,10 +32,15 @@ struct RuleReader {
     guard let value = take(key) else { return nil }
     var entries: [Entry] = []
     for entry in try value.listOrOne() {
-      var reader = try RuleReader(entry.tree, path: entry.path)
+      var reader = try entry.reader()
       entries.append(try read(&reader))
     }
     return entries
+  }
+
+  /// Keys that are allowed at the top level only.
+  mutating func forbid(_ keys: [String], because reason: String) throws(FaultRulesError) {
+    for key in keys { if let value = take(key) { throw value.error("is allowed at the top level only: \(reason)") } }
   }
 
   func finish() throws(FaultRulesError) {
@@ -52,6 +56,8 @@ struct RuleValue {
   let path: String
 
   func error(_ problem: String) -> FaultRulesError { FaultRulesError(path: path, problem: problem) }
+
+  func reader() throws(FaultRulesError) -> RuleReader { try RuleReader(tree, path: path) }
 
   func text() throws(FaultRulesError) -> String {
     guard case .text(let text) = tree else { throw error("must be a single value") }
@@ -88,6 +94,8 @@ struct RuleValue {
     return number
   }
 
+  func flag() throws(FaultRulesError) -> Bool { try choice(["true": true, "false": false]) }
+
   func choice(_ choices: [String: Bool]) throws(FaultRulesError) -> Bool {
     let text = try text()
     guard let choice = choices[text] else {
@@ -98,15 +106,11 @@ struct RuleValue {
 
   func token() throws(FaultRulesError) -> TokenBytes {
     do throws(DeviceTokenError) {
-      return try TokenBytes(parsing: try text(orTokenError: ()))
+      guard case .text(let text) = tree else { throw DeviceTokenError.empty }
+      return try TokenBytes(parsing: text)
     } catch {
       throw self.error("is not a device token in hexadecimal digits (\(error))")
     }
-  }
-
-  private func text(orTokenError: Void) throws(DeviceTokenError) -> String {
-    guard case .text(let text) = tree else { throw .empty }
-    return text
   }
 
   /// A duration that may begin with a minus sign.

@@ -42,8 +42,7 @@ extension RuleTree: Decodable {
 }
 
 extension RuleTree: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral,
-  ExpressibleByArrayLiteral,
-  ExpressibleByDictionaryLiteral
+  ExpressibleByArrayLiteral, ExpressibleByDictionaryLiteral
 {
   package typealias Key = String
   package typealias Value = RuleTree
@@ -62,10 +61,7 @@ package struct FaultRulesError: Error, Hashable, Sendable, CustomStringConvertib
   package let path: String
   package let problem: String
 
-  package init(path: String, problem: String) {
-    self.path = path
-    self.problem = problem
-  }
+  package init(path: String, problem: String) { (self.path, self.problem) = (path, problem) }
 
   package var description: String {
     path.isEmpty ? "The fault rules: \(problem)." : "The fault rule \(path): \(problem)."

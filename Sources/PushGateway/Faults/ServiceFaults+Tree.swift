@@ -4,7 +4,7 @@ extension ServiceSettings {
   /// Takes its keys out of `reader`.
   init(_ reader: inout RuleReader) throws(FaultRulesError) {
     self.init()
-    if let value = reader.take("strict") { isStrict = try value.choice(["true": true, "false": false]) }
+    if let value = reader.take("strict") { isStrict = try value.flag() }
     if let value = reader.take("clock-offset") { clockOffset = try value.signedDuration() }
     if let value = reader.take("expire-token-after") { expireTokenAfter = try value.duration() }
     if let value = reader.take("idle-limit") { idleLimit = try value.duration() }
@@ -40,7 +40,7 @@ extension ServiceFaults {
     try takeAnswers(&reader)
     try takeConnections(&reader)
     try takeBadDays(&reader)
-    if let value = reader.take("broadcast") { allowsBroadcast = try value.choice(["true": true, "false": false]) }
+    if let value = reader.take("broadcast") { allowsBroadcast = try value.flag() }
   }
 
   private mutating func takeAnswers(_ reader: inout RuleReader) throws(FaultRulesError) {
@@ -54,13 +54,13 @@ extension ServiceFaults {
     bursts = try reader.entries("bursts") { entry throws(FaultRulesError) in try Burst(&entry) } ?? bursts
     noAnswer =
       try reader.entries("no-answer") { entry throws(FaultRulesError) in
-        let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? true
+        let isTaken = try entry.take("taken")?.flag() ?? true
         return Silence(try Faults.Selection(&entry), isTaken: isTaken)
       } ?? noAnswer
     reset =
       try reader.entries("reset") { entry throws(FaultRulesError) in
         let code = try entry.take("code")?.integer(in: 0...Int(UInt32.max)) ?? 7
-        let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
+        let isTaken = try entry.take("taken")?.flag() ?? false
         if isTaken, code == 7 {
           throw entry.error("accepts a request, but code 7 (REFUSED_STREAM) says the opposite; give another code")
         }
@@ -72,7 +72,7 @@ extension ServiceFaults {
   private mutating func takeBadDays(_ reader: inout RuleReader) throws(FaultRulesError) {
     poison =
       try reader.entries("poison") { entry throws(FaultRulesError) in
-        let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? false
+        let isTaken = try entry.take("taken")?.flag() ?? false
         let isReset = try entry.take("how")?.choice(["reset": true, "close": false]) ?? false
         return Poison(try Faults.Selection(&entry), isTaken: isTaken, isReset: isReset)
       } ?? poison
@@ -109,7 +109,7 @@ extension ServiceFaults {
     }
     cut =
       try reader.entries("cut") { entry throws(FaultRulesError) in
-        let isTaken = try entry.take("taken")?.choice(["true": true, "false": false]) ?? true
+        let isTaken = try entry.take("taken")?.flag() ?? true
         let isReset = try entry.take("how")?.choice(["reset": true, "close": false]) ?? true
         return Cut(try Faults.Breakpoint(&entry), isTaken: isTaken, isReset: isReset)
       } ?? cut
@@ -132,7 +132,7 @@ extension ServiceFaults.Burst {
 
 extension ServiceFaults.Delay {
   fileprivate init(_ value: RuleValue) throws(FaultRulesError) {
-    var reader = try RuleReader(value.tree, path: value.path)
+    var reader = try value.reader()
     let fixed = try reader.take("fixed")?.duration()
     let uniform = try reader.take("uniform")?.duration()
     let to = try reader.take("to")?.duration()

@@ -79,10 +79,7 @@ extension ServiceFaults {
     package var times: Int?
 
     package init(_ selection: Faults.Selection, _ refusal: ServiceRefusal, timestamp: Int64? = nil, times: Int? = nil) {
-      self.selection = selection
-      self.refusal = refusal
-      self.timestamp = timestamp
-      self.times = times
+      (self.selection, self.refusal, self.timestamp, self.times) = (selection, refusal, timestamp, times)
     }
 
     package init(_ selection: Faults.Selection, _ reason: ProviderReason = .badDeviceToken, times: Int? = nil) {
@@ -101,10 +98,7 @@ extension ServiceFaults {
     package init(
       every: Int, length: Int, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable), connections: Int? = nil
     ) {
-      self.every = every
-      self.length = length
-      self.refusal = refusal
-      self.connections = connections
+      (self.every, self.length, self.refusal, self.connections) = (every, length, refusal, connections)
     }
   }
 
@@ -113,8 +107,7 @@ extension ServiceFaults {
     package var isTaken: Bool
 
     package init(_ selection: Faults.Selection, isTaken: Bool) {
-      self.selection = selection
-      self.isTaken = isTaken
+      (self.selection, self.isTaken) = (selection, isTaken)
     }
   }
 
@@ -125,9 +118,7 @@ extension ServiceFaults {
     package var isTaken: Bool
 
     package init(_ selection: Faults.Selection, code: UInt32 = 7, isTaken: Bool = false) {
-      self.selection = selection
-      self.code = code
-      self.isTaken = isTaken
+      (self.selection, self.code, self.isTaken) = (selection, code, isTaken)
     }
   }
 
@@ -144,8 +135,7 @@ extension ServiceFaults {
     package var limit: Int
 
     package init(_ breakpoint: Faults.Breakpoint, limit: Int) {
-      self.breakpoint = breakpoint
-      self.limit = limit
+      (self.breakpoint, self.limit) = (breakpoint, limit)
     }
   }
 
@@ -156,9 +146,7 @@ extension ServiceFaults {
     package var reason: String?
 
     package init(_ breakpoint: Faults.Breakpoint, code: UInt32 = 0, reason: String? = nil) {
-      self.breakpoint = breakpoint
-      self.code = code
-      self.reason = reason
+      (self.breakpoint, self.code, self.reason) = (breakpoint, code, reason)
     }
   }
 
@@ -168,8 +156,7 @@ extension ServiceFaults {
     package var answers: Int
 
     package init(_ breakpoint: Faults.Breakpoint, answers: Int) {
-      self.breakpoint = breakpoint
-      self.answers = answers
+      (self.breakpoint, self.answers) = (breakpoint, answers)
     }
   }
 
@@ -181,9 +168,7 @@ extension ServiceFaults {
     package var isReset: Bool
 
     package init(_ selection: Faults.Selection, isTaken: Bool = false, isReset: Bool = false) {
-      self.selection = selection
-      self.isTaken = isTaken
-      self.isReset = isReset
+      (self.selection, self.isTaken, self.isReset) = (selection, isTaken, isReset)
     }
   }
 
@@ -197,9 +182,7 @@ extension ServiceFaults {
     package init(
       from: Duration = .zero, length: Duration, _ refusal: ServiceRefusal = ServiceRefusal(.serviceUnavailable)
     ) {
-      self.from = from
-      self.length = length
-      self.refusal = refusal
+      (self.from, self.length, self.refusal) = (from, length, refusal)
     }
   }
 
@@ -211,9 +194,7 @@ extension ServiceFaults {
     package var isReset: Bool
 
     package init(_ breakpoint: Faults.Breakpoint, isTaken: Bool = true, isReset: Bool = true) {
-      self.breakpoint = breakpoint
-      self.isTaken = isTaken
-      self.isReset = isReset
+      (self.breakpoint, self.isTaken, self.isReset) = (breakpoint, isTaken, isReset)
     }
   }
 }
@@ -241,10 +222,8 @@ package struct ServiceSettings: Hashable, Sendable {
     package var topics: Set<String>?
 
     package init(file: String, keyIdentifier: String, teamIdentifier: String, topics: Set<String>? = nil) {
-      self.file = file
-      self.keyIdentifier = keyIdentifier
-      self.teamIdentifier = teamIdentifier
-      self.topics = topics
+      (self.file, self.keyIdentifier) = (file, keyIdentifier)
+      (self.teamIdentifier, self.topics) = (teamIdentifier, topics)
     }
   }
 }

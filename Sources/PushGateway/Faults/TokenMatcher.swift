@@ -27,8 +27,7 @@ struct TokenMatcher: Sendable {
       let values = digits.utf8.compactMap(Self.value(ofDigit:))
       return Prefix(
         bytes: (0..<values.count / 2).map { values[2 * $0] << 4 | values[2 * $0 + 1] },
-        half: values.count % 2 == 1 ? values.last : nil
-      )
+        half: values.count % 2 == 1 ? values.last : nil)
     }
     guard every > 0 || !prefixes.isEmpty || !selection.tokens.isEmpty else { return nil }
     var size = 16

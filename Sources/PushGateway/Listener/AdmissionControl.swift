@@ -54,9 +54,7 @@ struct AdmissionControl {
     records[address] = record
   }
 
-  mutating func succeeded(_ address: String) {
-    records[address] = nil
-  }
+  mutating func succeeded(_ address: String) { records[address] = nil }
 
   private func interval(_ failures: Int) -> Duration {
     guard failures > Self.freeFailures else { return .zero }

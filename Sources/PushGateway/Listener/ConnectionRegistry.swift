@@ -14,9 +14,7 @@ final class ConnectionRegistry: Sendable {
   private let state = Mutex(State())
   private let limit: Int
 
-  init(limit: Int) {
-    self.limit = limit
-  }
+  init(limit: Int) { self.limit = limit }
 
   /// Registers a new channel and returns how long its handshake must wait; nil: close it.
   func admit(_ channel: any Channel, now: Instant) -> Duration? {
@@ -30,9 +28,7 @@ final class ConnectionRegistry: Sendable {
       return wait
     }
     guard wait != nil else { return nil }
-    channel.closeFuture.whenComplete { [self] _ in
-      state.withLock { $0.channels[identifier] = nil }
-    }
+    channel.closeFuture.whenComplete { [self] _ in state.withLock { $0.channels[identifier] = nil } }
     return wait
   }
 
@@ -61,8 +57,7 @@ struct CountedHandshake {
   private var isOver = false
 
   init(_ registry: ConnectionRegistry, failed: @escaping @Sendable () -> Void) {
-    self.registry = registry
-    self.failed = failed
+    (self.registry, self.failed) = (registry, failed)
   }
 
   mutating func ended(succeeded: Bool, _ context: ChannelHandlerContext) {

@@ -24,10 +24,7 @@ struct DelayLine<Element> {
   /// The bytes in flight.
   private(set) var byteCount = 0
 
-  init(delay: Duration, opening: Instant = .start) {
-    self.delay = delay
-    self.opening = opening
-  }
+  init(delay: Duration, opening: Instant = .start) { (self.delay, self.opening) = (delay, opening) }
 
   /// When the first element comes out; nil when there is none.
   var nextDue: Instant? { entries.first?.due }

@@ -34,10 +34,8 @@ final class FeedbackHandler: ChannelInboundHandler {
       let channel = context.channel
       timer = context.eventLoop.scheduleTask(in: Self.timeLimit) { channel.close(promise: nil) }
       serve(Topic.of(identity), context)
-    case TLSEvent.inputClosed, is StopRequest:
-      context.close(promise: nil)
-    default:
-      context.fireUserInboundEventTriggered(event)
+    case TLSEvent.inputClosed, is StopRequest: context.close(promise: nil)
+    default: context.fireUserInboundEventTriggered(event)
     }
   }
 
@@ -71,8 +69,7 @@ final class FeedbackHandler: ChannelInboundHandler {
         handler.servedCount += block.count
         handler.gateway.feedbackServed(block.count, topic: topic)
         handler.serve(topic, context)
-      case .failure:
-        handler.gateway.feedback.giveBack(block, topic: topic)
+      case .failure: handler.gateway.feedback.giveBack(block, topic: topic)
       }
     }
   }

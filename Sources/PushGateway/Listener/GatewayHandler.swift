@@ -36,12 +36,9 @@ final class GatewayHandler: ChannelInboundHandler {
         topic: Topic.of(identity),
         isForOtherEnvironment: gateway.rules.isForOtherEnvironment(identity?.environments ?? []))
       perform(connection?.opened(now: Self.now) ?? [], context)
-    case TLSEvent.inputClosed:
-      perform(connection?.peerClosed(now: Self.now) ?? [], context)
-    case let request as StopRequest:
-      stop(request, context)
-    default:
-      context.fireUserInboundEventTriggered(event)
+    case TLSEvent.inputClosed: perform(connection?.peerClosed(now: Self.now) ?? [], context)
+    case let request as StopRequest: stop(request, context)
+    default: context.fireUserInboundEventTriggered(event)
     }
   }
 
@@ -76,12 +73,9 @@ extension GatewayHandler {
       case .send(let response):
         // One write makes one TLS record and one segment.
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: response.bytes)), promise: nil)
-      case .halfClose:
-        context.close(mode: .output, promise: nil)
-      case .close:
-        context.close(mode: .all, promise: nil)
-      case .reset:
-        reset(context)
+      case .halfClose: context.close(mode: .output, promise: nil)
+      case .close: context.close(mode: .all, promise: nil)
+      case .reset: reset(context)
       case .stopReading(let until):
         setReading(false, context)
         resumption = schedule(at: until, context) { handler, context in handler.setReading(true, context) }
@@ -106,9 +100,7 @@ extension GatewayHandler {
     }
     do {
       try context.pipeline.syncOperations.context(handlerType: TLSHandler.self).close(mode: .all, promise: nil)
-    } catch {
-      context.close(mode: .all, promise: nil)
-    }
+    } catch { context.close(mode: .all, promise: nil) }
   }
 }
 

@@ -46,9 +46,7 @@ package final class GatewaySimulator: Sendable {
     /// lacking; once for each such time.
     package var lacksDescriptors: @Sendable (String) -> Void = { _ in }
 
-    package init(identity: Identity) {
-      self.identity = identity
-    }
+    package init(identity: Identity) { self.identity = identity }
   }
 
   /// Where the server's certificate comes from, and which client certificates are accepted.
@@ -88,16 +86,10 @@ package final class GatewaySimulator: Sendable {
 
   private init(
     _ gateway: SimulatedGateway, _ service: SimulatedService, certificates: CertificateMaker.Files?,
-    throwAwayKey: ServiceSettings.KeyFile?,
-    listeners: Listeners, loops: LoopGroup, registries: [ConnectionRegistry]
+    throwAwayKey: ServiceSettings.KeyFile?, listeners: Listeners, loops: LoopGroup, registries: [ConnectionRegistry]
   ) {
-    self.gateway = gateway
-    self.service = service
-    self.certificates = certificates
-    self.throwAwayKey = throwAwayKey
-    self.listeners = listeners
-    self.loops = loops
-    self.registries = registries
+    (self.gateway, self.service, self.certificates) = (gateway, service, certificates)
+    (self.throwAwayKey, self.listeners, self.loops, self.registries) = (throwAwayKey, listeners, loops, registries)
   }
 
   /// Reads or makes the certificates and listens on all ports.
@@ -151,8 +143,7 @@ package final class GatewaySimulator: Sendable {
           FeedbackHandler(gateway, registry: $1)
         },
         http2: try await serve(configuration.http2Port, .notifications),
-        channels: try await serve(configuration.channelsPort, .channels)
-      )
+        channels: try await serve(configuration.channelsPort, .channels))
       return GatewaySimulator(
         gateway, service, certificates: certificates, throwAwayKey: keys.throwAway, listeners: listeners, loops: loops,
         registries: registries)

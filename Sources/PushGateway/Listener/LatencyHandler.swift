@@ -59,9 +59,7 @@ final class LatencyHandler: ChannelDuplexHandler {
     arrivals = DelayLine(delay: roundTrip / 2, opening: Self.now(context) + roundTrip)
   }
 
-  func handlerRemoved(context: ChannelHandlerContext) {
-    stop()
-  }
+  func handlerRemoved(context: ChannelHandlerContext) { stop() }
 
   private static func now(_ context: ChannelHandlerContext) -> Instant {
     Instant(nanoseconds: context.eventLoop.now.uptimeNanoseconds)

@@ -28,9 +28,7 @@ final class ServiceHandler: ChannelInboundHandler {
     _ service: SimulatedService, purpose: ServiceConnection.Purpose, tls: TLSHandler, registry: ConnectionRegistry,
     handshakeFailed: @escaping @Sendable () -> Void
   ) {
-    self.service = service
-    self.purpose = purpose
-    self.tls = tls
+    (self.service, self.purpose, self.tls) = (service, purpose, tls)
     handshake = CountedHandshake(registry, failed: handshakeFailed)
   }
 
@@ -54,19 +52,15 @@ final class ServiceHandler: ChannelInboundHandler {
       do {
         let client = ServiceClient(identity, applicationProtocol: tls.applicationProtocol)
         connection = try service.connect(client, for: purpose, now: Self.now, buffers: tls.buffers)
-      } catch {
-        context.close(promise: nil)
-      }
+      } catch { context.close(promise: nil) }
       act(context)
     case TLSEvent.inputClosed:
       isInputClosed = true
       if isEnding { return context.close(promise: nil) }
       connection?.peerClosed(now: Self.now)
       act(context)
-    case let request as StopRequest:
-      stop(request, context)
-    default:
-      context.fireUserInboundEventTriggered(event)
+    case let request as StopRequest: stop(request, context)
+    default: context.fireUserInboundEventTriggered(event)
     }
   }
 

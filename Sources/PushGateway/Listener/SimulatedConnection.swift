@@ -31,9 +31,7 @@ package struct SimulatedConnection: ~Copyable {
   }
 
   /// The first event: the TLS handshake is complete.
-  package mutating func opened(now: Instant) -> [GatewayAction] {
-    session.opened(now: now, policy: &policy)
-  }
+  package mutating func opened(now: Instant) -> [GatewayAction] { session.opened(now: now, policy: &policy) }
 
   /// The client's next plain bytes, cut anywhere.
   package mutating func received(_ bytes: UnsafeRawBufferPointer, now: Instant) -> [GatewayAction] {
@@ -72,13 +70,11 @@ private struct RecordingPolicy: FramePolicy, ~Copyable {
   private let closesAtOnce: Bool
 
   init(_ faults: FrameFaultInjector, gateway: SimulatedGateway, topic: String, number: Int, closesAtOnce: Bool) {
-    self.closesAtOnce = closesAtOnce
-    self.faults = faults
+    (self.closesAtOnce, self.faults) = (closesAtOnce, faults)
     recorder = gateway.recordFile.map { FrameRecorder(file: $0, topic: topic, connection: number) }
     memory = gateway.memory
     ledger = gateway.ledger
-    self.topic = topic
-    self.number = number
+    (self.topic, self.number) = (topic, number)
     records = gateway.recordFile != nil || gateway.memory != nil
   }
 

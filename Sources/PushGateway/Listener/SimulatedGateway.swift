@@ -23,8 +23,7 @@ package final class SimulatedGateway: Sendable {
   /// Without both, a frame costs no allocation, no lock and no hash.
   package init(rules: FaultRules = FaultRules(), recordFile: RecordFile? = nil, memory: RecordedFrames? = nil) {
     state = Mutex(rules)
-    self.recordFile = recordFile
-    self.memory = memory
+    (self.recordFile, self.memory) = (recordFile, memory)
     feedback = FeedbackLists(rules)
   }
 

@@ -5,11 +5,14 @@ internal import PushWire
 extension ServiceConnection {
   /// Applies the fault rules to a request that keeps the rules.
   func decide(_ request: ServiceRequest, _ app: ServiceApp, identifier: APNSIdentifier?) {
+    func leaveUnanswered(isTaken: Bool) {
+      if isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+    }
     bind(app)
     if let refusal = app.outage(now: now) { return refuse(request, app, refusal) }
     faults.count()
     if let cut = faults.cutDue() {
-      if cut.isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+      leaveUnanswered(isTaken: cut.isTaken)
       return self.cut(isReset: cut.isReset)
     }
     if let left = drainAnswersLeft {
@@ -26,23 +29,13 @@ extension ServiceConnection {
         let rule = app.injector.refusal(number)
         let timestamp = rule.refusal.status == 410 ? rule.timestamp ?? service.startedAt : nil
         refuse(request, app, rule.refusal, timestamp: timestamp)
-      case .noAnswer(let isTaken):
-        if isTaken { take(request, app, identifier: identifier, isAnswered: false) } else { app.truth.dropped += 1 }
+      case .noAnswer(let isTaken): leaveUnanswered(isTaken: isTaken)
       case .reset(let code, let isTaken):
-        if isTaken {
-          take(request, app, identifier: identifier, isAnswered: false)
-        } else if HTTP2ErrorCode(rawValue: code) == .refusedStream {
-          app.truth.unprocessed += 1
-        } else {
-          app.truth.dropped += 1
-        }
-        session.reset(request.streamID, HTTP2ErrorCode(rawValue: code))
+        let code = HTTP2ErrorCode(rawValue: code)
+        if !isTaken, code == .refusedStream { app.truth.unprocessed += 1 } else { leaveUnanswered(isTaken: isTaken) }
+        session.reset(request.streamID, code)
       case .cut(let poison):
-        if poison.isTaken {
-          take(request, app, identifier: identifier, isAnswered: false)
-        } else {
-          app.truth.dropped += 1
-        }
+        leaveUnanswered(isTaken: poison.isTaken)
         self.cut(isReset: poison.isReset)
       }
     }

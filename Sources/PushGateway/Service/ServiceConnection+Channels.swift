@@ -52,8 +52,7 @@ extension ServiceConnection {
     let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(String.init)
     let last = parts.last.map { $0.split(separator: "?", omittingEmptySubsequences: false).map(String.init) } ?? []
     guard parts.count == 5, parts[0].isEmpty, parts[1] == "1", parts[2] == "apps", !parts[3].isEmpty,
-      ServiceTopic.isUsable(parts[3]),
-      last.first == "channels" || last.first == "all-channels"
+      ServiceTopic.isUsable(parts[3]), last.first == "channels" || last.first == "all-channels"
     else { return self.refuse(request, self.app(of: request), ServiceRefusal(.badPath)) }
     let name = parts[3]
     let app = self.app(named: name)
@@ -113,9 +112,7 @@ extension ServiceConnection {
     answer(request, 201, channel: identifier)
   }
 
-  private struct ChannelRefusal: Error {
-    let reason: ProviderReason
-  }
+  private struct ChannelRefusal: Error { let reason: ProviderReason }
 
   private func findChannel(
     _ text: UnsafeRawBufferPointer?, app: String

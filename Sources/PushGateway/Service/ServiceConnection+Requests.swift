@@ -52,9 +52,7 @@ extension ServiceConnection {
       let count = try unsafe TokenBytes.parse(text, into: tokenBytes)
       // The parser skips spaces and brackets. They are not allowed in a path.
       return count * 2 == text.count ? count : 0
-    } catch {
-      return 0
-    }
+    } catch { return 0 }
   }
 
   // MARK: The sender

@@ -94,10 +94,7 @@ package final class ServiceConnection {
   init(
     to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant, buffers: LoopBuffers
   ) throws(HTTP2Failure) {
-    self.service = service
-    self.client = client
-    self.purpose = purpose
-    self.now = now
+    (self.service, self.client, self.purpose, self.now) = (service, client, purpose, now)
     isStrict = service.rules.service.isStrict
     lastRead = now
     idleCheck = now + service.rules.service.idleLimit

@@ -13,10 +13,7 @@ package struct ServiceKey: Sendable {
   package var topics: Set<String>?
 
   package init(keyIdentifier: String, teamIdentifier: String, key: ProviderPublicKey, topics: Set<String>? = nil) {
-    self.keyIdentifier = keyIdentifier
-    self.teamIdentifier = teamIdentifier
-    self.key = key
-    self.topics = topics
+    (self.keyIdentifier, self.teamIdentifier, self.key, self.topics) = (keyIdentifier, teamIdentifier, key, topics)
   }
 }
 
@@ -29,9 +26,7 @@ final class ServiceKeys: Sendable {
     let firstSeen: Instant
 
     init(key: ServiceKey, issuedAt: Int64, firstSeen: Instant) {
-      self.key = key
-      self.issuedAt = issuedAt
-      self.firstSeen = firstSeen
+      (self.key, self.issuedAt, self.firstSeen) = (key, issuedAt, firstSeen)
     }
   }
 
@@ -41,10 +36,7 @@ final class ServiceKeys: Sendable {
   private let known = Mutex<[[UInt8]: Token]>([:])
   private static let knownLimit = 4096
 
-  init(_ keys: [ServiceKey], isStrict: Bool) {
-    self.keys = keys
-    self.isStrict = isStrict
-  }
+  init(_ keys: [ServiceKey], isStrict: Bool) { (self.keys, self.isStrict) = (keys, isStrict) }
 
   /// The token in the value of `authorization`; nil: none of the keys has signed it.
   func token(_ authorization: UnsafeRawBufferPointer, now: Instant) -> Token? {
@@ -68,8 +60,7 @@ final class ServiceKeys: Sendable {
     guard !isStrict || !parsed.hasFractionalTime,
       let key = keys.first(where: {
         $0.keyIdentifier == parsed.keyIdentifier && $0.teamIdentifier == parsed.teamIdentifier
-      }),
-      key.key.verifies(parsed.signature, over: parsed.signingInput, acceptsDER: !isStrict)
+      }), key.key.verifies(parsed.signature, over: parsed.signingInput, acceptsDER: !isStrict)
     else { return nil }
     return Token(key: key, issuedAt: parsed.issuedAt, firstSeen: now)
   }
@@ -105,10 +96,7 @@ struct ProviderTokenJudge {
   private var refusedText: [UInt8] = []
   private var lastRefusal: ServiceRefusal?
 
-  init(_ keys: ServiceKeys, expireAfter: Duration?) {
-    self.keys = keys
-    self.expireAfter = expireAfter
-  }
+  init(_ keys: ServiceKeys, expireAfter: Duration?) { (self.keys, self.expireAfter) = (keys, expireAfter) }
 
   /// Nil: the token is valid.
   mutating func check(_ authorization: UnsafeRawBufferPointer, now: Instant, unixSeconds: Int64) -> ServiceRefusal? {

@@ -7,15 +7,10 @@ package struct ServiceRefusal: Hashable, Sendable {
   /// Apple's reason, or one that a fault rule invents.
   package let reason: String
 
-  package init(status: UInt16, reason: String) {
-    self.status = status
-    self.reason = reason
-  }
+  package init(status: UInt16, reason: String) { (self.status, self.reason) = (status, reason) }
 
   /// A refusal with the status that belongs to the reason.
-  package init(_ reason: ProviderReason) {
-    self.init(status: Self.status(of: reason), reason: reason.rawValue)
-  }
+  package init(_ reason: ProviderReason) { self.init(status: Self.status(of: reason), reason: reason.rawValue) }
 
   /// The body of the response, and of a GOAWAY that names a reason.
   ///
@@ -31,11 +26,9 @@ package struct ServiceRefusal: Hashable, Sendable {
   package static func status(of reason: ProviderReason) -> UInt16 {
     switch reason {
     case .badChannelIdentifier, .badCollapseIdentifier, .badDeviceToken, .badExpirationDate, .badMessageIdentifier,
-      .badPriority, .badRequestParameters,
-      .badRequestPayload, .badTopic, .cannotCreateChannel, .channelNotRegistered, .deviceTokenNotForTopic,
-      .duplicateHeaders, .featureNotEnabled,
-      .idleTimeout, .invalidPushType, .missingChannelIdentifier, .missingDeviceToken, .missingPushType, .missingTopic,
-      .payloadEmpty, .topicDisallowed:
+      .badPriority, .badRequestParameters, .badRequestPayload, .badTopic, .cannotCreateChannel, .channelNotRegistered,
+      .deviceTokenNotForTopic, .duplicateHeaders, .featureNotEnabled, .idleTimeout, .invalidPushType,
+      .missingChannelIdentifier, .missingDeviceToken, .missingPushType, .missingTopic, .payloadEmpty, .topicDisallowed:
       400
     case .badCertificate, .badCertificateEnvironment, .badEnvironmentKeyIdentifier, .badEnvironmentKey,
       .expiredProviderToken, .forbidden,

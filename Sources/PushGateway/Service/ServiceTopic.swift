@@ -30,10 +30,8 @@ struct ServiceTopic {
   }
 
   private init(_ suffix: String, payloadLimit: Int = 4096, needsPriorityFive: Bool = false, needsToken: Bool = false) {
-    self.suffix = suffix
-    self.payloadLimit = payloadLimit
-    self.needsPriorityFive = needsPriorityFive
-    self.needsToken = needsToken
+    (self.suffix, self.payloadLimit) = (suffix, payloadLimit)
+    (self.needsPriorityFive, self.needsToken) = (needsPriorityFive, needsToken)
   }
 
   /// The app of a topic: the topic without its suffix.

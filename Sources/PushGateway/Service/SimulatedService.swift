@@ -34,15 +34,12 @@ package final class SimulatedService: Sendable {
   /// Without record and memory, a request costs no allocation, no lock and no hash.
   package init(
     rules: FaultRules = FaultRules(), keys: [ServiceKey] = [], recordFile: RecordFile? = nil,
-    memory: RecordedRequests? = nil, now: Instant = .start,
-    clock: @escaping @Sendable (Instant) -> Int64
+    memory: RecordedRequests? = nil, now: Instant = .start, clock: @escaping @Sendable (Instant) -> Int64
   ) {
     state = Mutex(rules)
     checksJSON = rules.checksJSON
     self.keys = ServiceKeys(keys, isStrict: rules.service.isStrict)
-    self.recordFile = recordFile
-    self.memory = memory
-    self.clock = clock
+    (self.recordFile, self.memory, self.clock) = (recordFile, memory, clock)
     let (seconds, attoseconds) = rules.service.clockOffset.components
     clockOffset = seconds * 1000 + attoseconds / 1_000_000_000_000_000
     startedAt = clock(now) + clockOffset
@@ -89,9 +86,7 @@ package struct ServiceClient: Hashable, Sendable {
   package init(
     topics: [String]? = nil, userIdentifier: String? = nil, applicationProtocol: String? = ApplicationProtocol.http2
   ) {
-    self.topics = topics
-    self.userIdentifier = userIdentifier
-    self.applicationProtocol = applicationProtocol
+    (self.topics, self.userIdentifier, self.applicationProtocol) = (topics, userIdentifier, applicationProtocol)
   }
 
   package init(_ identity: PeerIdentity?, applicationProtocol: String?) {

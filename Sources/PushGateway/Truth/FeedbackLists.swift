@@ -31,7 +31,5 @@ package final class FeedbackLists: Sendable {
     lists.withLock { $0[topic, default: []].insert(contentsOf: tuples, at: 0) }
   }
 
-  package func waiting(topic: String) -> [FeedbackTuple] {
-    lists.withLock { $0[topic, default: common] }
-  }
+  package func waiting(topic: String) -> [FeedbackTuple] { lists.withLock { $0[topic, default: common] } }
 }

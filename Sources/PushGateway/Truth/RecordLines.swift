@@ -30,7 +30,6 @@ struct RecordLines: ~Copyable {
   /// Begins a line, or continues it.
   mutating func append(_ text: [UInt8]) { bytes += text }
 
-  /// Ends a line.
   mutating func endLine() {
     bytes += Self.end
     if bytes.count >= Self.blockByteCount { flush() }
@@ -44,14 +43,7 @@ struct RecordLines: ~Copyable {
 
   mutating func append(number: Int?) {
     guard let number else { return bytes += Self.null }
-    if number < 0 { bytes.append(UInt8(ascii: "-")) }
-    let magnitude = number.magnitude
-    var divisor: UInt = 1
-    while magnitude / divisor >= 10 { divisor *= 10 }
-    while divisor > 0 {
-      bytes.append(0x30 + UInt8(magnitude / divisor % 10))
-      divisor /= 10
-    }
+    bytes += String(number).utf8
   }
 
   mutating func append(token: UnsafeRawBufferPointer) {

@@ -69,17 +69,9 @@ package final class RecordedFrames: Sendable {
       }
       state.frames.append(
         unsafe Frame(
-          topic: topic,
-          connection: connection,
-          command: decoded.command,
-          token: TokenBytes(bytes: decoded.token),
-          identifier: decoded.identifier,
-          expiration: decoded.expiration,
-          priority: decoded.priority,
-          payload: state.lastPayload,
-          refusal: refusal
-        )
-      )
+          topic: topic, connection: connection, command: decoded.command, token: TokenBytes(bytes: decoded.token),
+          identifier: decoded.identifier, expiration: decoded.expiration, priority: decoded.priority,
+          payload: state.lastPayload, refusal: refusal))
     }
   }
 }

@@ -35,8 +35,7 @@ package final class RecordedRequests: Sendable {
     package var identifier: APNSIdentifier?
 
     package init(token: TokenBytes, identifier: APNSIdentifier?) {
-      self.token = token
-      self.identifier = identifier
+      (self.token, self.identifier) = (token, identifier)
     }
   }
 
@@ -70,8 +69,7 @@ package final class RecordedRequests: Sendable {
 
   func append(
     _ request: ServiceRequest, app: String, connection: Int, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
-    refusal: ServiceRefusal?,
-    isAnswered: Bool
+    refusal: ServiceRefusal?, isAnswered: Bool
   ) {
     func text(_ bytes: UnsafeRawBufferPointer?) -> String? { unsafe bytes.map { unsafe Text.string($0) } }
     state.withLock { state in
@@ -82,15 +80,10 @@ package final class RecordedRequests: Sendable {
       state.requests.append(
         unsafe Request(
           app: app, topic: request.topic == nil ? nil : state.lastTopic.text, connection: connection,
-          streamID: request.streamID,
-          token: TokenBytes(bytes: token),
-          channel: text(request.channel), identifier: identifier, pushType: text(request.pushType),
-          priority: text(request.priority),
+          streamID: request.streamID, token: TokenBytes(bytes: token), channel: text(request.channel),
+          identifier: identifier, pushType: text(request.pushType), priority: text(request.priority),
           expiration: text(request.expiration), collapseIdentifier: text(request.collapseIdentifier),
-          payload: state.lastPayload, refusal: refusal,
-          isAnswered: isAnswered
-        )
-      )
+          payload: state.lastPayload, refusal: refusal, isAnswered: isAnswered))
     }
   }
 }

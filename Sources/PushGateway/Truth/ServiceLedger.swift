@@ -67,9 +67,7 @@ final class ServiceLedger: Sendable {
     }
   }
 
-  func snapshot() -> [String: ServiceTruth] {
-    state.withLock { $0.apps.mapValues(\.truth) }
-  }
+  func snapshot() -> [String: ServiceTruth] { state.withLock { $0.apps.mapValues(\.truth) } }
 }
 
 /// A set of 64-bit hashes of at most 32 MiB that drops the oldest half when it is full. Among a

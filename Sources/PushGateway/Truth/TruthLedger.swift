@@ -68,9 +68,7 @@ final class TruthLedger: Sendable {
     state.withLock { body(&$0.closed.apps[topic, default: AppTruth()]) }
   }
 
-  func handshakeFailed() {
-    state.withLock { $0.closed.failedHandshakes += 1 }
-  }
+  func handshakeFailed() { state.withLock { $0.closed.failedHandshakes += 1 } }
 
   func snapshot() -> GroundTruth {
     state.withLock { state in

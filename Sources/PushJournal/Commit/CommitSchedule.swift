@@ -39,15 +39,9 @@ struct CommitSchedule {
   init(sync: JournalSync) { self.sync = sync }
 
   /// How long records may stay in memory when no caller waits for them.
-  private var delay: Duration {
-    guard case .interval(let delay) = sync else { return .milliseconds(10) }
-    return delay
-  }
+  private var delay: Duration { if case .interval(let delay) = sync { delay } else { .milliseconds(10) } }
 
-  private var servesWaitersAtOnce: Bool {
-    if case .interval = sync { return false }
-    return true
-  }
+  private var servesWaitersAtOnce: Bool { if case .interval = sync { false } else { true } }
 
   mutating func next(now: Duration, _ facts: Facts) -> Step {
     if facts.release == .ready { return .release }

@@ -46,18 +46,16 @@ extension Journal {
           state.rest = until == nil ? .idle : .untilDeadline
           return until
         }
-      } catch {
-        fail(error)
-      }
+      } catch { fail(error) }
     }
     state.rest = .idle
     return nil
   }
 
-  private func unlocked<Value>(_ body: () throws(JournalFileError) -> Value) throws(JournalFileError) -> Value {
+  private func unlocked<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
     monitor.unlock()
     defer { monitor.lock() }
-    return try body()
+    try body()
   }
 
   private func write() throws(JournalFileError) {
@@ -81,9 +79,7 @@ extension Journal {
     state.free.append(block)
     guard !state.roomWaiters.isEmpty else { return }
     let waiters = exchange(&state.roomWaiters, with: [])
-    monitor.unlock()
-    for run in waiters { run() }
-    monitor.lock()
+    unlocked { for run in waiters { run() } }
   }
 
   private func commit() throws(JournalFileError) {
@@ -116,9 +112,7 @@ extension Journal {
     guard state.waiters.contains(where: { $0.position <= durable }) else { return }
     let waiters = exchange(&state.waiters, with: [])
     state.waiters = waiters.filter { $0.position > durable }
-    monitor.unlock()
-    for waiter in waiters where waiter.position <= durable { waiter.run(.success(())) }
-    monitor.lock()
+    unlocked { for waiter in waiters where waiter.position <= durable { waiter.run(.success(())) } }
   }
 
   private func release() throws(JournalFileError) {
@@ -142,10 +136,10 @@ extension Journal {
   private func tellAll(_ error: JournalError) {
     let waiters = exchange(&state.waiters, with: [])
     let roomWaiters = exchange(&state.roomWaiters, with: [])
-    monitor.unlock()
-    for waiter in waiters { waiter.run(.failure(error)) }
-    for run in roomWaiters { run() }
-    monitor.lock()
+    unlocked {
+      for waiter in waiters { waiter.run(.failure(error)) }
+      for run in roomWaiters { run() }
+    }
   }
 
   private func end() {
@@ -155,8 +149,6 @@ extension Journal {
     tellAll(state.failure ?? .closed)
     let waiters = exchange(&state.closeWaiters, with: [])
     let result: Result<Void, JournalError> = state.failure.map { .failure($0) } ?? .success(())
-    monitor.unlock()
-    for run in waiters { run(result) }
-    monitor.lock()
+    unlocked { for run in waiters { run(result) } }
   }
 }

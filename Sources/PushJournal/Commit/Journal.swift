@@ -24,9 +24,7 @@
     writer: SegmentWriter, lock: any JournalLock, options: JournalOptions, next: UInt64,
     wakeByHand: (@Sendable () -> Void)?
   ) {
-    self.writer = writer
-    self.lock = lock
-    self.wakeByHand = wakeByHand
+    (self.writer, self.lock, self.wakeByHand) = (writer, lock, wakeByHand)
     state = CommitQueue(options: options, next: next)
     payloadByteCountLimit = options.blockByteCount - FrameHeader.byteCount - RecordFormat.prefixByteCountLimit
     state.oldestEnd = writer.oldestEnd
@@ -156,15 +154,12 @@
   /// Makes the record at `position` and all before it durable, without waiting for the end of the
   /// interval. For records that their writer waits for.
   package func hurry(_ position: JournalPosition) {
-    monitor.lock()
-    precondition(position.rawValue < state.next, "this record has not been appended")
-    var wakes = false
-    if position.rawValue > state.durable, state.refusal == nil {
+    waking {
+      precondition(position.rawValue < state.next, "this record has not been appended")
+      guard position.rawValue > state.durable, state.refusal == nil else { return false }
       state.urgentThrough = max(state.urgentThrough, position.rawValue)
-      wakes = state.wake()
+      return state.wake()
     }
-    monitor.unlock()
-    if wakes { wakeUp() }
   }
 
   /// Returns when the record at `position` and all before it are durable as ``JournalSync``
@@ -215,16 +210,13 @@
   /// soon, but not before everything appended so far is durable. So a checkpoint that was appended
   /// first is never lost together with what it replaces.
   package func release(before position: JournalPosition) {
-    monitor.lock()
-    precondition(position.rawValue <= state.next, "these records have not been appended")
-    var wakes = false
-    if state.refusal == nil, position.rawValue > state.releaseBefore {
+    waking {
+      precondition(position.rawValue <= state.next, "these records have not been appended")
+      guard state.refusal == nil, position.rawValue > state.releaseBefore else { return false }
       state.releaseBefore = position.rawValue
       state.releaseAfter = state.next - 1
-      if state.facts.release != .none { wakes = state.wake() }
+      return state.facts.release != .none && state.wake()
     }
-    monitor.unlock()
-    if wakes { wakeUp() }
   }
 
   /// Makes everything durable, closes the last segment, and unlocks the directory. Appends throw
@@ -252,6 +244,9 @@
     let result = await withCheckedContinuation { continuation in close { continuation.resume(returning: $0) } }
     try result.get()
   }
+
+  /// Changes the state, and signals the thread if `change` returns true.
+  private func waking(_ change: () -> Bool) { if monitor.locked(change) { wakeUp() } }
 
   private func wakeUp() {
     if let wakeByHand { wakeByHand() } else { monitor.signal() }

@@ -14,8 +14,7 @@
   ///   - interval: from one beginning of the work to the next.
   ///   - work: may block. Called on the thread only.
   package init(interval: Duration, work: @escaping @Sendable () -> Void) {
-    self.interval = interval
-    self.work = work
+    (self.interval, self.work) = (interval, work)
   }
 
   /// - Returns: 0, or the `errno` of the failure.
@@ -23,18 +22,16 @@
 
   /// The work is to be done when the interval allows it, or at once.
   package func ask(atOnce: Bool = false) {
-    monitor.lock()
-    isWanted = true
-    if atOnce { isHurried = true }
-    monitor.unlock()
+    monitor.locked {
+      isWanted = true
+      if atOnce { isHurried = true }
+    }
     monitor.signal()
   }
 
   /// Nothing is done any more, except for what has begun.
   package func end() {
-    monitor.lock()
-    hasEnded = true
-    monitor.unlock()
+    monitor.locked { hasEnded = true }
     monitor.signal()
   }
 

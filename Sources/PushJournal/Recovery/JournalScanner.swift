@@ -25,8 +25,7 @@ struct JournalScanner {
   private var firstFound: UInt64?
 
   init(_ files: any JournalFiles, skipsDamage: Bool) throws(JournalError) {
-    self.files = files
-    self.skipsDamage = skipsDamage
+    (self.files, self.skipsDamage) = (files, skipsDamage)
     decoder = try JournalError.wrapping { () throws(JournalFileError) in try SegmentFrameDecoder(path: files.path) }
   }
 

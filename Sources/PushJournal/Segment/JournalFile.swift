@@ -34,9 +34,7 @@ package protocol JournalFiles: Sendable {
 }
 
 /// Ownership of a journal's directory.
-package protocol JournalLock: AnyObject, Sendable {
-  func release()
-}
+package protocol JournalLock: AnyObject, Sendable { func release() }
 
 package enum JournalLockAttempt: Sendable {
   case taken(any JournalLock)
@@ -67,9 +65,7 @@ package struct JournalFileError: Error, Hashable, Sendable, CustomStringConverti
   package let code: Int32
 
   package init(_ operation: Operation, path: String, code: Int32) {
-    self.operation = operation
-    self.path = path
-    self.code = code
+    (self.operation, self.path, self.code) = (operation, path, code)
   }
 
   package var description: String { "cannot \(operation.rawValue) \(path): \(ErrorCode.message(code))" }

@@ -103,10 +103,7 @@ final class PosixFile: JournalFile {
   private let descriptor: Descriptor
   private let path: String
 
-  init(_ descriptor: Descriptor, path: String) {
-    self.descriptor = descriptor
-    self.path = path
-  }
+  init(_ descriptor: Descriptor, path: String) { (self.descriptor, self.path) = (descriptor, path) }
 
   private func failure(_ operation: JournalFileError.Operation, code: Int32 = errno) -> JournalFileError {
     JournalFileError(operation, path: path, code: code)
@@ -146,11 +143,7 @@ final class PosixFile: JournalFile {
       let rest = unsafe UnsafeMutableRawBufferPointer(rebasing: buffer[done...])
       let count = unsafe pread(descriptor.number, rest.baseAddress, rest.count, off_t(offset + done))
       if count == 0 { break }
-      if count > 0 {
-        done += count
-      } else if errno != EINTR {
-        throw failure(.read)
-      }
+      if count > 0 { done += count } else if errno != EINTR { throw failure(.read) }
     }
     return done
   }

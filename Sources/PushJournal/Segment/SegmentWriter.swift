@@ -37,9 +37,7 @@ internal import Glibc
   init(
     _ files: any JournalFiles, options: JournalOptions, journal: UInt64, recovered: JournalRecovery, number: UInt64
   ) throws(JournalFileError) {
-    self.files = files
-    self.journal = journal
-    self.number = number
+    (self.files, self.journal, self.number) = (files, journal, number)
     byteCountLimit = options.segmentByteCount
     next = recovered.next.rawValue
     durable = next - 1

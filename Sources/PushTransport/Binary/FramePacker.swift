@@ -22,11 +22,8 @@ package struct CampaignFrames: Sendable {
   ///   - payload: for all notifications without one of their own.
   ///   - expiration: seconds since 1970; 0: do not store; nil: left out.
   package init(campaign: UInt32, command: FrameVersion, payload: [UInt8], expiration: UInt32?, priority: UInt8?) {
-    self.campaign = campaign
-    self.command = command
-    self.payload = payload
-    self.expiration = expiration
-    self.priority = priority
+    (self.campaign, self.command, self.payload) = (campaign, command, payload)
+    (self.expiration, self.priority) = (expiration, priority)
     request = nil
     identifiers = APNSIdentifierSequence(IdentifierSeed(high: 0, low: 0))
     template = FrameTemplate(
@@ -77,10 +74,7 @@ package struct FramePacker: ~Copyable {
     package var count: Int
 
     package init(fate: ResendWindow.Fate, end: UInt64, lastStart: UInt64, count: Int) {
-      self.fate = fate
-      self.end = end
-      self.lastStart = lastStart
-      self.count = count
+      (self.fate, self.end, self.lastStart, self.count) = (fate, end, lastStart, count)
     }
   }
 
@@ -95,8 +89,7 @@ package struct FramePacker: ~Copyable {
   ///     that every frame can be sent.
   ///   - buffers: those of the loop that uses the packer.
   package init(byteCountBound: Int, buffers: LoopBuffers) {
-    self.byteCountBound = byteCountBound
-    self.buffers = buffers
+    (self.byteCountBound, self.buffers) = (byteCountBound, buffers)
   }
 
   /// No frame of any command is larger: 100 bytes of token, 5120 of payload, and the items around
@@ -195,14 +188,12 @@ package struct FramePacker: ~Copyable {
     if !hasRoom(for: Self.frameByteCountLimit) {
       let size = FrameEncoder.byteCount(
         frames.command, tokenByteCount: token.count, payloadByteCount: payload.count, hasIdentifier: true,
-        hasExpiration: expiration != nil,
-        hasPriority: priority != nil)
+        hasExpiration: expiration != nil, hasPriority: priority != nil)
       guard hasRoom(for: size) else { return false }
     }
     byteCount += unsafe FrameEncoder.encode(
       frames.command, token: token, payload: payload, identifier: identifier, expiration: expiration,
-      priority: priority,
-      into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
+      priority: priority, into: UnsafeMutableRawBufferPointer(rebasing: buffer[byteCount...]))
     return true
   }
 

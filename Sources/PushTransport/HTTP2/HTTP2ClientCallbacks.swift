@@ -101,8 +101,7 @@ enum HTTP2ClientCallbacks {
       guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0 else { return 0 }
       unsafe core.pointee.hasSettings = true
       unsafe core.pointee.areSettingsTold = false
-    case NGHTTP2_GOAWAY.rawValue:
-      unsafe core.pointee.received(HTTP2GoAway(frame.pointee.goaway))
+    case NGHTTP2_GOAWAY.rawValue: unsafe core.pointee.received(HTTP2GoAway(frame.pointee.goaway))
     case NGHTTP2_PING.rawValue:
       guard header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 else { return 0 }
       unsafe core.pointee.pongArrived(frame.pointee.ping.opaque_data)

@@ -31,8 +31,7 @@ struct HTTP2ClientCore: HTTP2Core {
   var isClosing = false
 
   init(limits: HTTP2Limits, output: HTTP2Output) {
-    self.limits = limits
-    self.output = output
+    (self.limits, self.output) = (limits, output)
     events.reserveCapacity(4)
   }
 

@@ -84,9 +84,7 @@ struct HTTP2ClientStreams {
     }
   }
 
-  func deallocate() {
-    unsafe chunks.forEach { unsafe $0.deallocate() }
-  }
+  func deallocate() { unsafe chunks.forEach { unsafe $0.deallocate() } }
 
   private mutating func addChunk() {
     let count = min(Self.chunkCounts.lowerBound << min(unsafe chunks.count, 8), Self.chunkCounts.upperBound)

@@ -4,8 +4,7 @@ internal import CNGHTTP2
 ///
 /// A callback is a C function, which cannot be generic. So each side has its own, and calls these
 /// functions. They are specialised for each side, because everything is in one module.
-@safe
-protocol HTTP2Core {
+@safe protocol HTTP2Core {
   associatedtype Stream
 
   var output: HTTP2Output { get }

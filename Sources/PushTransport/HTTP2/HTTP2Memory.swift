@@ -13,9 +13,7 @@ final class HTTP2Memory: @unchecked Sendable {
     unsafe self.lists = unsafe lists
   }
 
-  deinit {
-    unsafe carillon_h2_memory_free(lists)
-  }
+  deinit { unsafe carillon_h2_memory_free(lists) }
 
   /// For tests: nothing is kept for later, and after so many calls so many get no memory.
   func failAllocations(after: Int, count: Int) {

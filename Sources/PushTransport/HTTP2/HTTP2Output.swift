@@ -14,9 +14,7 @@ final class HTTP2Output: @unchecked Sendable {
   /// A larger buffer is freed after use.
   private static let capacityKept = 1024 * 1024
 
-  deinit {
-    unsafe base?.deallocate()
-  }
+  deinit { unsafe base?.deallocate() }
 
   var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: base, count: count) }
 

@@ -92,8 +92,7 @@ enum HTTP2ServerCallbacks {
       if isEnd { unsafe core.pointee.requestEnded(stream) }
     case NGHTTP2_SETTINGS.rawValue:
       if header.flags & UInt8(NGHTTP2_FLAG_ACK.rawValue) != 0 { unsafe core.pointee.settingsAcknowledged() }
-    case NGHTTP2_GOAWAY.rawValue:
-      unsafe core.pointee.received(HTTP2GoAway(frame.pointee.goaway))
+    case NGHTTP2_GOAWAY.rawValue: unsafe core.pointee.received(HTTP2GoAway(frame.pointee.goaway))
     default: break
     }
     return 0

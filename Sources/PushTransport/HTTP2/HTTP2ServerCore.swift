@@ -24,9 +24,7 @@ struct HTTP2ServerCore: HTTP2Core {
   /// The last limit that the client has acknowledged; nil: none yet, so there is no limit.
   var acknowledgedLimit: UInt32?
   /// The largest limit that the client may still use.
-  var enforcedLimit: UInt32? {
-    announced.reduce(acknowledgedLimit ?? .max) { max($0, $1 ?? 0) }
-  }
+  var enforcedLimit: UInt32? { announced.reduce(acknowledgedLimit ?? .max) { max($0, $1 ?? 0) } }
 
   @safe
   enum Event {
@@ -39,8 +37,7 @@ struct HTTP2ServerCore: HTTP2Core {
   private static let chunkCount = 64
 
   init(limits: HTTP2Limits, output: HTTP2Output) {
-    self.limits = limits
-    self.output = output
+    (self.limits, self.output) = (limits, output)
     events.reserveCapacity(16)
   }
 

@@ -63,9 +63,7 @@ struct HTTP2Bytes {
     count += bytes.count
   }
 
-  mutating func clear() {
-    count = 0
-  }
+  mutating func clear() { count = 0 }
 
   mutating func deallocate() {
     unsafe base?.deallocate()
@@ -138,7 +136,6 @@ struct HTTP2ServerStream {
     guard let text = unsafe text.base, let fields = unsafe fields else { return nil }
     return unsafe HTTP2Request(
       streamID: streamID, fieldCount: fieldCount, body: UnsafeRawBufferPointer(start: body.base, count: body.count),
-      bodyByteCount: bodyByteCount, text: text,
-      fields: fields)
+      bodyByteCount: bodyByteCount, text: text, fields: fields)
   }
 }

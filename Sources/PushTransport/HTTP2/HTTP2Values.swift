@@ -4,9 +4,7 @@ internal import CNGHTTP2
 package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt32
 
-  package init(rawValue: UInt32) {
-    self.rawValue = rawValue
-  }
+  package init(rawValue: UInt32) { self.rawValue = rawValue }
 
   package static let noError = HTTP2ErrorCode(rawValue: 0)
   package static let protocolError = HTTP2ErrorCode(rawValue: 1)
@@ -48,9 +46,7 @@ package struct HTTP2Field: Hashable, Sendable {
   package var isIndexed: Bool
 
   package init(_ name: String, _ value: String, isIndexed: Bool = true) {
-    self.name = name
-    self.value = value
-    self.isIndexed = isIndexed
+    (self.name, self.value, self.isIndexed) = (name, value, isIndexed)
   }
 }
 

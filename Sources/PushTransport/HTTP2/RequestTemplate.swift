@@ -73,9 +73,7 @@ package final class RequestTemplate: @unchecked Sendable {
     unsafe payloadBytes.copyBytes(from: payload)
   }
 
-  deinit {
-    unsafe payloadBytes.deallocate()
-  }
+  deinit { unsafe payloadBytes.deallocate() }
 
   package let payloadByteCount: Int
   /// Valid as long as the template.

@@ -33,8 +33,7 @@ package final class DescriptorReserve: Sendable {
   ///   - count: descriptors that it holds.
   ///   - report: called once for each shortage, with the error of the system.
   package init(count: Int = 16, report: @escaping @Sendable (any Error) -> Void) {
-    self.count = count
-    self.report = report
+    (self.count, self.report) = (count, report)
     state.withLock { $0.descriptors = Self.take(count) }
   }
 

@@ -27,8 +27,7 @@ final class DialThrottle: @unchecked Sendable {
     private var timer: Scheduled<Void>?
 
     fileprivate init(_ pacing: DialThrottle, endpoint: String) {
-      self.pacing = pacing
-      self.endpoint = endpoint
+      (self.pacing, self.endpoint) = (pacing, endpoint)
       timer = pacing.eventLoop.scheduleTask(in: DialThrottle.patience) { self.ended(isOpen: false) }
     }
 
@@ -44,9 +43,7 @@ final class DialThrottle: @unchecked Sendable {
   /// A dial that takes longer than this gives its place up.
   private static let patience = TimeAmount.seconds(2)
 
-  init(_ eventLoop: any EventLoop) {
-    self.eventLoop = eventLoop
-  }
+  init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 
   /// Runs `dial` now, or when an earlier dial to the same endpoint has completed.
   func begin(_ endpoint: String, _ dial: @escaping @Sendable (Place) -> Void) {

@@ -27,9 +27,7 @@ package final class LoopBuffers: @unchecked Sendable {
 
   package init() {}
 
-  deinit {
-    unsafe batch.deallocate()
-  }
+  deinit { unsafe batch.deallocate() }
 
   /// Returns memory for a batch of frames, at least this many bytes, aligned to a cache line. Its
   /// old content is undefined.

@@ -113,8 +113,7 @@ final class LoopTurns: @unchecked Sendable {
     case .none:
       prepare()
       eventLoop.execute { self.runSlice() }
-    case .preparing, .failed:
-      eventLoop.execute { self.runSlice() }
+    case .preparing, .failed: eventLoop.execute { self.runSlice() }
     }
   }
 
@@ -172,9 +171,7 @@ final class LoopTurns: @unchecked Sendable {
 
     private weak var turns: LoopTurns?
 
-    init(_ turns: LoopTurns) {
-      self.turns = turns
-    }
+    init(_ turns: LoopTurns) { self.turns = turns }
 
     /// Runs the slice after the other sockets that are ready. Jobs run inside this call would come
     /// before them.

@@ -37,9 +37,7 @@ package final class NIOLoop: Loop {
     return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
   }
 
-  package func execute(_ job: @escaping @Sendable () -> Void) {
-    eventLoop.execute(job)
-  }
+  package func execute(_ job: @escaping @Sendable () -> Void) { eventLoop.execute(job) }
 
   package func takeTurn(_ share: TurnShare?, _ job: @escaping TurnShare.Job) { turns.take(share, job) }
 

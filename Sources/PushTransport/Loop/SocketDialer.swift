@@ -28,10 +28,7 @@ package struct SocketDialer: Dialer {
   ///   - host: a name or an IP address, which the server's certificate must contain.
   ///   - context: a client's context.
   package init(host: String, port: Int, context: TLSContext, options: Options = Options()) {
-    self.host = host
-    self.port = port
-    self.context = context
-    self.options = options
+    (self.host, self.port, self.context, self.options) = (host, port, context, options)
   }
 
   package func dial(on loop: any Loop, delegate: any LinkDelegate) -> any Link {
@@ -60,20 +57,15 @@ package struct SocketDialer: Dialer {
       return link.failedToConnect(.handshakeFailed(error.description))
     }
     let tls = TLSHandler(session, handshakeTimeout: TimeAmount(options.handshakeTimeout), buffers: loop.buffers)
-    let bootstrap = ClientBootstrap(group: eventLoop)
-      .connectTimeout(TimeAmount(options.connectTimeout))
+    let bootstrap = ClientBootstrap(group: eventLoop).connectTimeout(TimeAmount(options.connectTimeout))
       // Nothing is read before the handlers are added. With half-closure, the end of the stream
       // differs from a reset.
-      .channelOption(.autoRead, value: false)
-      .channelOption(.allowRemoteHalfClosure, value: true)
-      .channelOption(
+      .channelOption(.autoRead, value: false).channelOption(.allowRemoteHalfClosure, value: true).channelOption(
         .writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark)
-      )
-      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-      .channelOption(.socketOption(.so_keepalive), value: 1)
-      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPIDLE)), value: KeepAlive.idleSeconds)
-      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPINTVL)), value: KeepAlive.intervalSeconds)
-      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPCNT)), value: KeepAlive.probes)
+      ).channelOption(.tcpOption(.tcp_nodelay), value: 1).channelOption(.socketOption(.so_keepalive), value: 1)
+      .channelOption(.tcpOption(.init(rawValue: TCP_KEEPIDLE)), value: KeepAlive.idleSeconds).channelOption(
+        .tcpOption(.init(rawValue: TCP_KEEPINTVL)), value: KeepAlive.intervalSeconds
+      ).channelOption(.tcpOption(.init(rawValue: TCP_KEEPCNT)), value: KeepAlive.probes)
     let handler = NIOLoopBound(tls, eventLoop: eventLoop)
     bootstrap.connect(host: host, port: port).whenComplete { result in
       switch result {

@@ -49,10 +49,7 @@ final class SocketLink: Link, @unchecked Sendable {
   /// The dialer's callback for the end of connecting.
   private var decided: (@Sendable (_ isOpen: Bool) -> Void)?
 
-  init(loop: NIOLoop, delegate: any LinkDelegate) {
-    self.loop = loop
-    self.delegate = delegate
-  }
+  init(loop: NIOLoop, delegate: any LinkDelegate) { (self.loop, self.delegate) = (loop, delegate) }
 
   // MARK: Link
 
@@ -151,9 +148,7 @@ final class SocketLink: Link, @unchecked Sendable {
     deliver(.opened)
   }
 
-  fileprivate func received(_ bytes: ByteBuffer) {
-    deliver(.received(bytes))
-  }
+  fileprivate func received(_ bytes: ByteBuffer) { deliver(.received(bytes)) }
 
   fileprivate func writabilityChanged() {
     // A batch above the high-water mark that the socket takes at once makes the channel unwritable
@@ -169,9 +164,7 @@ final class SocketLink: Link, @unchecked Sendable {
   }
 
   /// Records why the channel is about to close. The first reason counts.
-  fileprivate func noticed(_ reason: LinkClosure) {
-    self.reason = self.reason ?? reason
-  }
+  fileprivate func noticed(_ reason: LinkClosure) { self.reason = self.reason ?? reason }
 
   fileprivate func caught(_ error: any Error) {
     switch error {
@@ -231,10 +224,7 @@ final class SocketLink: Link, @unchecked Sendable {
     private let link: SocketLink
     private let tls: TLSHandler
 
-    init(_ link: SocketLink, tls: TLSHandler) {
-      self.link = link
-      self.tls = tls
-    }
+    init(_ link: SocketLink, tls: TLSHandler) { (self.link, self.tls) = (link, tls) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) { link.received(unwrapInboundIn(data)) }
     func channelWritabilityChanged(context: ChannelHandlerContext) { link.writabilityChanged() }

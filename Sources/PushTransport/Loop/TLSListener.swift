@@ -23,17 +23,13 @@ package final class TLSListener: Sendable {
   /// The most bytes that one read takes from the socket.
   private static let readByteCountLimit = 256 * 1024
 
-  private init(channel: any Channel, port: Int) {
-    self.channel = channel
-    self.port = port
-  }
+  private init(channel: any Channel, port: Int) { (self.channel, self.port) = (channel, port) }
 
   package static func bind(
     host: String, port: Int, group: LoopGroup, context: TLSContext, options: Options = Options(),
     configure: @escaping @Sendable (any Channel, TLSHandler) throws -> Void
   ) async throws -> TLSListener {
-    try await bind(
-      host: host, port: port, group: group, contexts: { context }, options: options, configure: configure)
+    try await bind(host: host, port: port, group: group, contexts: { context }, options: options, configure: configure)
   }
 
   /// Listens on `host` and `port`; 0: any free port. Connections are served in turns
@@ -60,8 +56,7 @@ package final class TLSListener: Sendable {
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: options.writeLowWaterMark, high: options.writeHighWaterMark)
-      )
-      .childChannelOption(
+      ).childChannelOption(
         .recvAllocator,
         value: AdaptiveRecvByteBufferAllocator(minimum: 4096, initial: 16 * 1024, maximum: readByteCountLimit)
       )

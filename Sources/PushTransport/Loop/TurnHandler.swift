@@ -35,10 +35,7 @@ final class TurnHandler: ChannelDuplexHandler {
 
   private static let turnByteCount = 64 * 1024
 
-  init(_ tls: TLSHandler, loop: NIOLoop) {
-    self.tls = tls
-    self.loop = loop
-  }
+  init(_ tls: TLSHandler, loop: NIOLoop) { (self.tls, self.loop) = (tls, loop) }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard tls.isOpen || !waiting.isEmpty else { return context.fireChannelRead(data) }
@@ -117,9 +114,7 @@ final class TurnHandler: ChannelDuplexHandler {
     context.fireChannelInactive()
   }
 
-  func handlerRemoved(context: ChannelHandlerContext) {
-    waiting.removeAll()
-  }
+  func handlerRemoved(context: ChannelHandlerContext) { waiting.removeAll() }
 
   private func serveAll(_ context: ChannelHandlerContext) {
     while !waiting.isEmpty { context.fireChannelRead(wrapInboundOut(waiting.removeFirst())) }

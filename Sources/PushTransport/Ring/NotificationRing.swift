@@ -340,9 +340,7 @@ package struct RingClaim: ~Copyable {
   private var cursor: UInt64
 
   fileprivate init(ring: NotificationRing, start: UInt64, paddingBlockCount: Int, end: UInt64) {
-    self.ring = ring
-    self.start = start
-    self.end = end
+    (self.ring, self.start, self.end) = (ring, start, end)
     cursor = start + UInt64(paddingBlockCount)
     if paddingBlockCount > 0 {
       unsafe RingRecord.writePadding(

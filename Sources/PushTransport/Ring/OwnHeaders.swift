@@ -38,8 +38,7 @@ extension RingRecord {
       hasIdentifier: Bool, hasExpiration: Bool = false, collapseIdentifierByteCount count: Int
     ) -> UInt8 {
       precondition(
-        count
-          <= (hasExpiration ? collapseIdentifierByteCountLimitBesideExpiration : collapseIdentifierByteCountLimit),
+        count <= (hasExpiration ? collapseIdentifierByteCountLimitBesideExpiration : collapseIdentifierByteCountLimit),
         "a collapse identifier of \(count) bytes")
       return (hasIdentifier ? 0x80 : 0) | UInt8(truncatingIfNeeded: count &+ (hasExpiration ? expirationCode : 0))
     }

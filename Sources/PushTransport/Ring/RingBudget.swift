@@ -10,9 +10,7 @@ package final class RingBudget: Sendable {
   private let busyCount = Atomic<Int>(0)
 
   /// - Parameter byteCount: the bytes of all rings' records together; default 512 MiB.
-  package init(byteCount: Int = 512 << 20) {
-    blockCount = byteCount / NotificationRing.blockByteCount
-  }
+  package init(byteCount: Int = 512 << 20) { blockCount = byteCount / NotificationRing.blockByteCount }
 
   /// How many blocks a ring may hold now.
   package var share: Int { blockCount / max(1, busyCount.load(ordering: .relaxed)) }

@@ -29,11 +29,8 @@ package struct RingRecord {
     package init(
       ordinal: UInt64, campaign: UInt32, expiration: UInt32? = nil, priority: UInt8? = nil, mayHaveArrived: Bool = false
     ) {
-      self.ordinal = ordinal
-      self.campaign = campaign
-      self.expiration = expiration
-      self.priority = priority
-      self.mayHaveArrived = mayHaveArrived
+      (self.ordinal, self.campaign, self.expiration) = (ordinal, campaign, expiration)
+      (self.priority, self.mayHaveArrived) = (priority, mayHaveArrived)
     }
   }
 
@@ -52,9 +49,7 @@ package struct RingRecord {
 
   private let base: UnsafeMutableRawPointer
 
-  init(_ base: UnsafeMutableRawPointer) {
-    unsafe self.base = unsafe base
-  }
+  init(_ base: UnsafeMutableRawPointer) { unsafe self.base = unsafe base }
 
   /// - Parameter payloadByteCount: including the notification's own headers.
   package static func blockCount(tokenByteCount: Int, payloadByteCount: Int) -> Int {
@@ -89,8 +84,7 @@ package struct RingRecord {
   /// Writes a record with headers of its own.
   static func write(
     _ header: Header, token: UnsafeRawBufferPointer, headers: OwnHeaders, payload: UnsafeRawBufferPointer,
-    blockCount: Int,
-    to base: UnsafeMutableRawPointer
+    blockCount: Int, to base: UnsafeMutableRawPointer
   ) {
     precondition(payload.count <= 5120, "a payload of \(payload.count) bytes")
     unsafe write(header, token: token, payload: headers.bytes, blockCount: blockCount, to: base)

@@ -41,9 +41,7 @@ package enum Digest {
   }
 
   /// The SHA-256 of `bytes`: 32 bytes.
-  package static func sha256(_ bytes: [UInt8]) -> [UInt8] {
-    unsafe bytes.withUnsafeBytes { unsafe sha256($0) }
-  }
+  package static func sha256(_ bytes: [UInt8]) -> [UInt8] { unsafe bytes.withUnsafeBytes { unsafe sha256($0) } }
 
   /// `bytes` in lower-case hexadecimal.
   package static func hexadecimal(_ bytes: some Collection<UInt8>) -> String {

@@ -11,9 +11,7 @@ enum OpenSSLErrors {
     guard hasStarted else { throw .broken("it could not start: \(take())") }
   }
 
-  static func clear() {
-    ERR_clear_error()
-  }
+  static func clear() { ERR_clear_error() }
 
   /// The library and reason of the oldest error in the queue, or nil if it is empty.
   static func first() -> (library: Int32, reason: Int32)? {

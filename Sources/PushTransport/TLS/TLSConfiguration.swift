@@ -34,9 +34,7 @@ package struct TLSClientConfiguration: Sendable {
   package var applicationProtocols: [String] = []
 
   package init(credential: Credential?, trust: Trust = .system, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13) {
-    self.credential = credential
-    self.trust = trust
-    self.versions = versions
+    (self.credential, self.trust, self.versions) = (credential, trust, versions)
   }
 
   /// The SHA-256 of the first certificate in a PEM file.
@@ -66,9 +64,7 @@ package struct ClientCertificatePolicy: Sendable {
   package var judge: (@Sendable (PeerIdentity, _ distrust: String?) -> Refusal?)?
 
   package init(request: Request, trust: Trust? = nil, refuse: (@Sendable (PeerIdentity) -> Refusal?)? = nil) {
-    self.request = request
-    self.trust = trust
-    self.refuse = refuse
+    (self.request, self.trust, self.refuse) = (request, trust, refuse)
   }
 
   package static let none = ClientCertificatePolicy(request: .none)
@@ -100,8 +96,6 @@ package struct TLSServerConfiguration: Sendable {
   package init(
     credential: Credential, clients: ClientCertificatePolicy, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13
   ) {
-    self.credential = credential
-    self.clients = clients
-    self.versions = versions
+    (self.credential, self.clients, self.versions) = (credential, clients, versions)
   }
 }

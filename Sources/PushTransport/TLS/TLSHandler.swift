@@ -40,8 +40,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   }
 
   private enum Phase {
-    case handshaking
-    case open
+    case handshaking, open
     /// A server has refused its client, and has sent the end of the stream. What arrives is counted
     /// against the limit and discarded.
     case draining(byteCountLeft: Int)
@@ -87,10 +86,8 @@ package final class TLSHandler: ChannelDuplexHandler {
     _ session: TLSSession, peerClosePolicy: PeerClosePolicy = .close, handshakeTimeout: TimeAmount = .seconds(15),
     buffers: LoopBuffers = LoopBuffers()
   ) {
-    self.buffers = buffers
-    self.session = session
-    self.peerClosePolicy = peerClosePolicy
-    self.handshakeTimeout = handshakeTimeout
+    (self.buffers, self.session) = (buffers, session)
+    (self.peerClosePolicy, self.handshakeTimeout) = (peerClosePolicy, handshakeTimeout)
   }
 
   /// The negotiated version; nil before the end of the handshake.
@@ -257,9 +254,7 @@ package final class TLSHandler: ChannelDuplexHandler {
     }
   }
 
-  package func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    context.fireErrorCaught(error)
-  }
+  package func errorCaught(context: ChannelHandlerContext, error: any Error) { context.fireErrorCaught(error) }
 
   private func fail(_ failure: TLSFailure, context: ChannelHandlerContext) {
     if case .closed = phase { return }

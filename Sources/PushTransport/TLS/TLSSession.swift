@@ -63,8 +63,7 @@ internal import PushWire
     unsafe BIO_set_data(bio, io)
     unsafe SSL_set_bio(ssl, bio, bio)
     unsafe self.ssl = ssl
-    self.context = context
-    self.host = host
+    (self.context, self.host) = (context, host)
     unsafe SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
     if context.isServer {
       unsafe SSL_set_accept_state(ssl)
@@ -257,8 +256,7 @@ internal import PushWire
   private func fail() -> TLSFailure {
     let failure = TLSFailure.classify(
       isServer: context.isServer, isEstablished: isEstablished, isCredentialAccepted: isCredentialAccepted,
-      certificateRequested: certificateRequested,
-      distrust: isEstablished ? nil : distrust)
+      certificateRequested: certificateRequested, distrust: isEstablished ? nil : distrust)
     end = .failed(failure)
     // A full handshake may succeed. If it fails, it says what is wrong with a certificate.
     if hasOfferedTicket { if isEstablished { context.tickets.forget() } else { context.tickets.giveUp() } }
@@ -310,8 +308,7 @@ extension TLSSession {
   /// Selects one of the protocols that a client offers.
   static func selectProtocol(
     _ ssl: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
-    _ chosenCount: UnsafeMutablePointer<UInt8>?,
-    _ offered: UnsafePointer<UInt8>?, _ count: UInt32
+    _ chosenCount: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ count: UInt32
   ) -> Int32 {
     guard let session = unsafe session(ssl), let chosen = unsafe chosen, let chosenCount = unsafe chosenCount,
       let name = unsafe session.context.selectProtocol(from: UnsafeBufferPointer(start: offered, count: Int(count)))

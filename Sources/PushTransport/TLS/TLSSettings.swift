@@ -45,9 +45,7 @@ internal import Synchronization
     var protocolBytes: [UInt8]
   }
 
-  private struct Shared {
-    weak var settings: TLSSettings?
-  }
+  private struct Shared { weak var settings: TLSSettings? }
 
   private static let shared = Mutex<[Kind: Shared]>([:])
 

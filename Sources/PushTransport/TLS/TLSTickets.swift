@@ -45,9 +45,7 @@ final class TLSTickets: Sendable {
   }
 
   /// The next handshake is a full one.
-  func forget() {
-    state.withLock { $0.last = nil }
-  }
+  func forget() { state.withLock { $0.last = nil } }
 
   /// A handshake with a ticket failed. Some servers fail on their own tickets, so this one is
   /// offered no more.

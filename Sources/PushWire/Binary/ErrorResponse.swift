@@ -10,8 +10,7 @@ package struct ErrorResponse: Hashable, Sendable {
   package var identifier: UInt32
 
   package init(status: GatewayStatus, identifier: UInt32) {
-    self.status = status
-    self.identifier = identifier
+    (self.status, self.identifier) = (status, identifier)
   }
 
   /// The six bytes. A gateway must pass them to the socket in one write.
@@ -72,8 +71,7 @@ package struct ErrorResponseDecoder: Sendable {
         result = .response(
           ErrorResponse(
             status: GatewayStatus(rawValue: UInt8(truncatingIfNeeded: pending >> 32)),
-            identifier: UInt32(truncatingIfNeeded: pending))
-        )
+            identifier: UInt32(truncatingIfNeeded: pending)))
         return result
       }
     }

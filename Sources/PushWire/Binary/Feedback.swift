@@ -5,10 +5,7 @@ package struct FeedbackTuple: Hashable, Sendable {
   package var timestamp: UInt32
   package var token: TokenBytes
 
-  package init(timestamp: UInt32, token: TokenBytes) {
-    self.timestamp = timestamp
-    self.token = token
-  }
+  package init(timestamp: UInt32, token: TokenBytes) { (self.timestamp, self.token) = (timestamp, token) }
 
   /// How many tuples a server sends at a time: about one TLS record in 32-byte tokens.
   package static let blockTupleCount = 400

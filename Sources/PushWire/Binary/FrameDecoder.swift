@@ -19,8 +19,7 @@ package struct FrameDecoder: Sendable {
   private var pending: [UInt8] = []
 
   package init(limits: DecoderLimits = DecoderLimits(), goesOn: Bool = false) {
-    self.limits = limits
-    self.goesOn = goesOn
+    (self.limits, self.goesOn) = (limits, goesOn)
   }
 
   /// How many bytes of an incomplete frame are kept. If this is not 0 at end of stream, the client
@@ -32,9 +31,7 @@ package struct FrameDecoder: Sendable {
   package mutating func consume(_ bytes: UnsafeRawBufferPointer, _ body: (DecodedFrame) -> Bool) {
     var rest = unsafe bytes[...]
     unsafe skip(in: &rest)
-    if !isStopped, !pending.isEmpty {
-      unsafe finishPending(from: &rest, body)
-    }
+    if !isStopped, !pending.isEmpty { unsafe finishPending(from: &rest, body) }
     guard !isStopped, pending.isEmpty else { return }
     unsafe skip(in: &rest)
     let whole = unsafe UnsafeRawBufferPointer(rebasing: rest)

@@ -9,11 +9,7 @@ package enum FrameEncoder {
   /// The size of the frame that `encode` will write. Commands 0 and 1 have a fixed layout, so the
   /// last three parameters do not matter for them.
   package static func byteCount(
-    _ command: FrameVersion,
-    tokenByteCount: Int,
-    payloadByteCount: Int,
-    hasIdentifier: Bool,
-    hasExpiration: Bool,
+    _ command: FrameVersion, tokenByteCount: Int, payloadByteCount: Int, hasIdentifier: Bool, hasExpiration: Bool,
     hasPriority: Bool
   ) -> Int {
     let content = tokenByteCount + payloadByteCount
@@ -32,22 +28,12 @@ package enum FrameEncoder {
   /// the first two, writes `nil` as 0, and ignores the priority. `expiration` is in UNIX seconds; 0
   /// means "do not store".
   package static func encode(
-    _ command: FrameVersion,
-    token: UnsafeRawBufferPointer,
-    payload: UnsafeRawBufferPointer,
-    identifier: UInt32?,
-    expiration: UInt32?,
-    priority: UInt8?,
-    into destination: UnsafeMutableRawBufferPointer
+    _ command: FrameVersion, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, identifier: UInt32?,
+    expiration: UInt32?, priority: UInt8?, into destination: UnsafeMutableRawBufferPointer
   ) -> Int {
     let total = byteCount(
-      command,
-      tokenByteCount: token.count,
-      payloadByteCount: payload.count,
-      hasIdentifier: identifier != nil,
-      hasExpiration: expiration != nil,
-      hasPriority: priority != nil
-    )
+      command, tokenByteCount: token.count, payloadByteCount: payload.count, hasIdentifier: identifier != nil,
+      hasExpiration: expiration != nil, hasPriority: priority != nil)
     guard total > 0, let base = destination.baseAddress, destination.count >= total else {
       preconditionFailure("the destination is smaller than the frame")
     }
@@ -109,9 +95,7 @@ package enum FrameEncoder {
 private struct RawWriter {
   private var cursor: UnsafeMutableRawPointer
 
-  init(_ start: UnsafeMutableRawPointer) {
-    unsafe cursor = start
-  }
+  init(_ start: UnsafeMutableRawPointer) { unsafe cursor = start }
 
   mutating func byte(_ value: UInt8) {
     unsafe cursor.storeBytes(of: value, as: UInt8.self)

@@ -20,21 +20,15 @@ enum FrameParser {
       let length = unsafe word(view, at: 1)
       guard length <= limits.frameByteCount else { return .refused(.protocolError, byteCount: 5 + length) }
       return extent(5 + length, available: view.count)
-    case .enhanced:
-      return unsafe measureFixed(view, tokenLengthOffset: 9, limits, payloadLimit: limits.enhancedPayload)
-    case .simple:
-      return unsafe measureFixed(view, tokenLengthOffset: 1, limits, payloadLimit: limits.simplePayload)
-    case nil:
-      return .refused(.protocolError, byteCount: nil)
+    case .enhanced: return unsafe measureFixed(view, tokenLengthOffset: 9, limits, payloadLimit: limits.enhancedPayload)
+    case .simple: return unsafe measureFixed(view, tokenLengthOffset: 1, limits, payloadLimit: limits.simplePayload)
+    case nil: return .refused(.protocolError, byteCount: nil)
     }
   }
 
   /// Commands 0 and 1: two counted fields, without a length for both together.
   private static func measureFixed(
-    _ view: UnsafeRawBufferPointer,
-    tokenLengthOffset: Int,
-    _ limits: DecoderLimits,
-    payloadLimit: Int
+    _ view: UnsafeRawBufferPointer, tokenLengthOffset: Int, _ limits: DecoderLimits, payloadLimit: Int
   ) -> Extent {
     let tokenOffset = tokenLengthOffset + 2
     guard view.count >= tokenOffset else { return .incomplete(needed: tokenOffset) }
@@ -51,9 +45,7 @@ enum FrameParser {
       return .refused(
         violation(
           tokenByteCount: tokenByteCount, payloadByteCount: payloadByteCount, limits, payloadLimit: payloadLimit)
-          ?? .protocolError,
-        byteCount: total
-      )
+          ?? .protocolError, byteCount: total)
     }
     return extent(total, available: view.count)
   }
@@ -78,8 +70,7 @@ enum FrameParser {
     guard let command = unsafe FrameVersion(rawValue: view[0]) else { return unsafe refusal(view, .protocolError) }
     var frame = unsafe DecodedFrame(command: command)
     switch command {
-    case .simple:
-      unsafe readFixed(view, tokenLengthOffset: 1, into: &frame)
+    case .simple: unsafe readFixed(view, tokenLengthOffset: 1, into: &frame)
     case .enhanced:
       unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: 1))
       unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: 5))
@@ -91,11 +82,8 @@ enum FrameParser {
       }
     }
     unsafe frame.violation = violation(
-      tokenByteCount: frame.token.count,
-      payloadByteCount: frame.payload.count,
-      limits,
-      payloadLimit: limits.payloadLimit(command)
-    )
+      tokenByteCount: frame.token.count, payloadByteCount: frame.payload.count, limits,
+      payloadLimit: limits.payloadLimit(command))
     return unsafe frame
   }
 

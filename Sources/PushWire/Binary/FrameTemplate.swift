@@ -29,31 +29,19 @@ package struct FrameTemplate: Sendable {
   package init(command: FrameVersion, payload: [UInt8], tokenByteCount: Int, expiration: UInt32?, priority: UInt8?) {
     precondition((1...TokenBytes.byteCountLimit).contains(tokenByteCount), "a token has 1 to 100 bytes")
     let count = FrameEncoder.byteCount(
-      command,
-      tokenByteCount: tokenByteCount,
-      payloadByteCount: payload.count,
-      hasIdentifier: true,
-      hasExpiration: expiration != nil,
-      hasPriority: priority != nil
-    )
+      command, tokenByteCount: tokenByteCount, payloadByteCount: payload.count, hasIdentifier: true,
+      hasExpiration: expiration != nil, hasPriority: priority != nil)
     let token = [UInt8](repeating: 0, count: tokenByteCount)
     memory = unsafe FrozenBytes(byteCount: count) { destination in
       _ = unsafe token.withUnsafeBytes { token in
         unsafe payload.withUnsafeBytes { payload in
           unsafe FrameEncoder.encode(
-            command,
-            token: token,
-            payload: payload,
-            identifier: 0,
-            expiration: expiration,
-            priority: priority,
-            into: destination
-          )
+            command, token: token, payload: payload, identifier: 0, expiration: expiration, priority: priority,
+            into: destination)
         }
       }
     }
-    self.command = command
-    self.tokenByteCount = tokenByteCount
+    (self.command, self.tokenByteCount) = (command, tokenByteCount)
     frameByteCount = count
     switch command {
     case .simple: (tokenOffset, identifierOffset) = (3, -1)
@@ -99,7 +87,5 @@ final class FrozenBytes: @unchecked Sendable {
     unsafe base = UnsafeRawPointer(start)
   }
 
-  deinit {
-    unsafe base.deallocate()
-  }
+  deinit { unsafe base.deallocate() }
 }

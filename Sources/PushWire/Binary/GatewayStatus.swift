@@ -3,9 +3,7 @@
 package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt8
 
-  package init(rawValue: UInt8) {
-    self.rawValue = rawValue
-  }
+  package init(rawValue: UInt8) { self.rawValue = rawValue }
 
   package static let noErrors = GatewayStatus(rawValue: 0)
   package static let processingError = GatewayStatus(rawValue: 1)
@@ -22,31 +20,18 @@ package struct GatewayStatus: RawRepresentable, Hashable, Sendable {
   package static let protocolError = GatewayStatus(rawValue: 128)
   package static let unknown = GatewayStatus(rawValue: 255)
 
-  /// Every status that the protocol defines, in numerical order.
-  package static let documented: [GatewayStatus] = [
-    .noErrors, .processingError, .missingDeviceToken, .missingTopic, .missingPayload, .invalidTokenSize,
-    .invalidTopicSize,
-    .invalidPayloadSize, .invalidToken, .shutdown, .protocolError, .unknown,
+  private static let meanings: KeyValuePairs<GatewayStatus, String> = [
+    .noErrors: "no errors", .processingError: "processing error", .missingDeviceToken: "missing device token",
+    .missingTopic: "missing topic", .missingPayload: "missing payload", .invalidTokenSize: "invalid token size",
+    .invalidTopicSize: "invalid topic size", .invalidPayloadSize: "invalid payload size",
+    .invalidToken: "invalid token", .shutdown: "shutdown", .protocolError: "protocol error", .unknown: "unknown",
   ]
 
+  /// Every status that the protocol defines, in numerical order.
+  package static let documented = meanings.map(\.key)
+
   /// The protocol's own text for the status, such as "invalid token".
-  package var meaning: String {
-    switch self {
-    case .noErrors: "no errors"
-    case .processingError: "processing error"
-    case .missingDeviceToken: "missing device token"
-    case .missingTopic: "missing topic"
-    case .missingPayload: "missing payload"
-    case .invalidTokenSize: "invalid token size"
-    case .invalidTopicSize: "invalid topic size"
-    case .invalidPayloadSize: "invalid payload size"
-    case .invalidToken: "invalid token"
-    case .shutdown: "shutdown"
-    case .protocolError: "protocol error"
-    case .unknown: "unknown"
-    default: "undocumented status"
-    }
-  }
+  package var meaning: String { Self.meanings.first { $0.key == self }?.value ?? "undocumented status" }
 }
 
 extension GatewayStatus: CustomStringConvertible {

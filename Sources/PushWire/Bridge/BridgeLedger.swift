@@ -48,8 +48,7 @@ package struct BridgeLedger: Sendable {
 
   /// - Parameter pool: of all memories; nil: they are bounded by their numbers only.
   package init(_ limits: ForwardedMemory.Limits = ForwardedMemory.Limits(), pool: (any MemoryPool)? = nil) {
-    self.limits = limits
-    self.pool = pool
+    (self.limits, self.pool) = (limits, pool)
   }
 
   /// Lines whose outcome a connection waits for.
@@ -65,9 +64,7 @@ package struct BridgeLedger: Sendable {
   /// Something that the client may send again.
   ///
   /// - Parameter source: the connection, if it ended with an error response.
-  mutating func restore(
-    _ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, source: UInt64?
-  ) {
+  mutating func restore(_ digest: FrameDigest, _ entry: ForwardedMemory.Entry, client: String, source: UInt64?) {
     if entry.answer == nil {
       _ = fresh.take(entry.line)
       waiting[entry.line] = .memory(client: client, digest)
@@ -133,8 +130,7 @@ package struct BridgeLedger: Sendable {
     case .nobody?:
       if answer == .accepted { alreadyDelivered += 1 }
       return nil
-    case nil:
-      return nil
+    case nil: return nil
     }
   }
 

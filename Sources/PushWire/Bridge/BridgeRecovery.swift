@@ -19,14 +19,8 @@ package struct BridgeRecovery: Sendable {
       app: String, client: String, digest: FrameDigest, answer: FrameAnswer?, answeredAt: Instant, connection: UInt64,
       number: UInt64, isRecognised: Bool
     ) {
-      self.connection = connection
-      self.number = number
-      self.isRecognised = isRecognised
-      self.answeredAt = answeredAt
-      self.app = app
-      self.client = client
-      self.digest = digest
-      self.answer = answer
+      (self.connection, self.number, self.isRecognised) = (connection, number, isRecognised)
+      (self.answeredAt, self.app, self.client, self.digest, self.answer) = (answeredAt, app, client, digest, answer)
     }
   }
 
@@ -35,23 +29,11 @@ package struct BridgeRecovery: Sendable {
     package var from: UInt64?
     package var recentFrom: UInt64?
 
-    package init(from: UInt64?, recentFrom: UInt64?) {
-      self.from = from
-      self.recentFrom = recentFrom
-    }
+    package init(from: UInt64?, recentFrom: UInt64?) { (self.from, self.recentFrom) = (from, recentFrom) }
 
     fileprivate func comesAgain(_ frame: Frame) -> Bool {
       frame.number >= from ?? .max || !frame.isRecognised && frame.number >= recentFrom ?? .max
     }
-  }
-
-  /// What is known of a connection that was open when its process was killed.
-  fileprivate struct Killed {
-    /// The first frame that came shortly before.
-    var recentFrom: UInt64?
-    /// The frame behind the first that is not known to have been accepted. The client may have been
-    /// told that it failed.
-    var from: UInt64?
   }
 
   /// How long before the last sign of life of a killed process a frame may have come to be
@@ -66,7 +48,10 @@ package struct BridgeRecovery: Sendable {
   }
 
   private var readings: [Reading] = []
-  private var killed: [UInt64: Killed] = [:]
+  /// What is known of connections that were open when their process was killed. `recentFrom` is the
+  /// first frame that came shortly before. `from` is the frame behind the first that is not known
+  /// to have been accepted: the client may have been told that it failed.
+  private var killed: [UInt64: End] = [:]
 
   package init() {}
 
@@ -78,12 +63,10 @@ package struct BridgeRecovery: Sendable {
   ///     broke.
   ///   - isRecent: the frame came shortly before the last sign of life.
   ///   - isInJournal: the journal has the line. What it does not have was never sent.
-  package mutating func read(
-    _ frame: Frame, as line: ForwardedLine, _ end: End?, isRecent: Bool, isInJournal: Bool
-  ) {
+  package mutating func read(_ frame: Frame, as line: ForwardedLine, _ end: End?, isRecent: Bool, isInJournal: Bool) {
     readings.append(Reading(frame: frame, line: line, end: end, isInJournal: isInJournal))
     guard end == nil else { return }
-    var known = killed[frame.connection] ?? Killed()
+    var known = killed[frame.connection] ?? End(from: nil, recentFrom: nil)
     if isRecent { known.recentFrom = min(known.recentFrom ?? .max, frame.number) }
     if frame.answer != .accepted { known.from = min(known.from ?? .max, frame.number + 1) }
     killed[frame.connection] = known
@@ -96,7 +79,7 @@ package struct BridgeRecovery: Sendable {
     for reading in readings {
       let (frame, line) = (reading.frame, reading.line)
       latest[line] = nil
-      let known = reading.end ?? End(killed[frame.connection] ?? Killed())
+      let known = reading.end ?? killed[frame.connection] ?? End(from: nil, recentFrom: nil)
       // After a kill, what was recognised may come again as well.
       let comesAgain = reading.end == nil && frame.number >= known.recentFrom ?? .max
       guard comesAgain || known.comesAgain(frame), frame.answer != nil || reading.isInJournal else { continue }
@@ -105,10 +88,6 @@ package struct BridgeRecovery: Sendable {
     }
     return order.compactMap { line in latest.removeValue(forKey: line).map { (line, $0.frame, $0.isByResponse) } }
   }
-}
-
-extension BridgeRecovery.End {
-  fileprivate init(_ killed: BridgeRecovery.Killed) { self.init(from: killed.from, recentFrom: killed.recentFrom) }
 }
 
 extension BridgeLedger {

@@ -35,10 +35,7 @@ package struct ForwardedMemory: Sendable {
     package var until: Instant?
 
     package init(line: ForwardedLine, answer: FrameAnswer?, answeredAt: Instant, until: Instant? = nil) {
-      self.line = line
-      self.answer = answer
-      self.answeredAt = answeredAt
-      self.until = until
+      (self.line, self.answer, self.answeredAt, self.until) = (line, answer, answeredAt, until)
     }
   }
 
@@ -189,7 +186,8 @@ package struct ForwardedMemory: Sendable {
         if !slot.isAnswered { forgotten.append(slot.line) }
         return removeFirst()
       } else {
-        moveFirstBack()
+        removeFirst()
+        append(slot)
       }
     }
   }
@@ -197,12 +195,6 @@ package struct ForwardedMemory: Sendable {
   private mutating func removeFirst() {
     remove(place: place(first))
     first += 1
-  }
-
-  private mutating func moveFirstBack() {
-    let slot = slots[place(first)]
-    removeFirst()
-    append(slot)
   }
 
   private mutating func append(_ slot: Slot) {

@@ -6,10 +6,7 @@ package struct FrameDigest: Hashable, Sendable {
   package let high: UInt64
   package let low: UInt64
 
-  package init(high: UInt64, low: UInt64) {
-    self.high = high
-    self.low = low
-  }
+  package init(high: UInt64, low: UInt64) { (self.high, self.low) = (high, low) }
 }
 
 /// A line of an intake run: where the journal has a notification.
@@ -19,11 +16,7 @@ package struct ForwardedLine: Hashable, Sendable {
   package let low: UInt32
   package let line: UInt32
 
-  package init(high: UInt64, low: UInt32, line: UInt32) {
-    self.high = high
-    self.low = low
-    self.line = line
-  }
+  package init(high: UInt64, low: UInt32, line: UInt32) { (self.high, self.low, self.line) = (high, low, line) }
 
   /// A later line of the same run.
   package func advanced(by count: Int) -> ForwardedLine {

@@ -8,10 +8,7 @@ package struct APNSIdentifier: Hashable, Sendable {
   /// The length of the text: 32 digits and four hyphens.
   package static let textByteCount = 36
 
-  package init(high: UInt64, low: UInt64) {
-    self.high = high
-    self.low = low
-  }
+  package init(high: UInt64, low: UInt64) { (self.high, self.low) = (high, low) }
 
   /// Nil unless there are exactly 16 bytes.
   package init?(bytes: some Collection<UInt8>) {
@@ -87,10 +84,7 @@ package struct IdentifierSeed: Hashable, Sendable {
   package let high: UInt64
   package let low: UInt64
 
-  package init(high: UInt64, low: UInt64) {
-    self.high = high
-    self.low = low
-  }
+  package init(high: UInt64, low: UInt64) { (self.high, self.low) = (high, low) }
 }
 
 /// The identifiers of one campaign, computed from its seed and a notification's ordinal. So none is

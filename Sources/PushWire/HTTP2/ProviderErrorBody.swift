@@ -12,8 +12,7 @@ package struct ProviderErrorBody: Hashable, Sendable {
   package private(set) var otherReason: Range<Int>?
 
   package init(reason: ProviderReason? = nil, timestampMilliseconds: UInt64? = nil) {
-    self.reason = reason
-    self.timestampMilliseconds = timestampMilliseconds
+    (self.reason, self.timestampMilliseconds) = (reason, timestampMilliseconds)
   }
 
   /// The longest body that is read, in bytes. The service's own have fewer than 100.

@@ -2,25 +2,17 @@
 package enum ProviderRuleViolation: Hashable, Sendable {
   case payloadEmpty
   case payloadTooLarge(byteCount: Int, limit: Int, name: String)
-  case topicMissing
-  case topicUnusable
+  case topicMissing, topicUnusable
   case topicNotCovered(topic: String, covered: [String])
   case priorityUnknown(UInt8)
   case backgroundPriority(UInt8)
   case collapseIdentifierTooLong(byteCount: Int)
-  case collapseIdentifierUnusable
-  case locationNeedsToken
+  case collapseIdentifierUnusable, locationNeedsToken
   case managementTopic(topic: String, userIdentifier: String)
   case managementNeedsCertificate
-  case managementWithAps
-  case managementWithoutMDM
-  case mdmOutsideManagement
-  case apsMissing
-  case liveActivityWithoutEvent
+  case managementWithAps, managementWithoutMDM, mdmOutsideManagement, apsMissing, liveActivityWithoutEvent
   case broadcastPushType(PushType)
-  case broadcastWithoutExpiration
-  case broadcastWithCollapseIdentifier
-  case channelUnusable
+  case broadcastWithoutExpiration, broadcastWithCollapseIdentifier, channelUnusable
 }
 
 extension ProviderHeaders {
@@ -179,9 +171,7 @@ private struct ProviderPayloadKeys {
         default: if depth == 1 { isInAps = false }
         }
       }
-    } catch {
-      return nil
-    }
+    } catch { return nil }
   }
 
   private static func text(_ payload: UnsafeRawBufferPointer, _ range: Range<Int>) -> String {

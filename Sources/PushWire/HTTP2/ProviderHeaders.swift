@@ -14,10 +14,7 @@ package struct ProviderHeaders: Hashable, Sendable {
   /// The channel of a broadcast, which has no device token and no topic header.
   package var channelIdentifier: String?
 
-  package init(topic: String?, pushType: PushType = .alert) {
-    self.topic = topic
-    self.pushType = pushType
-  }
+  package init(topic: String?, pushType: PushType = .alert) { (self.topic, self.pushType) = (topic, pushType) }
 
   package static let collapseIdentifierByteCountLimit = 64
 

@@ -65,8 +65,7 @@ package struct ProviderRefusal: Hashable, Sendable {
   package let otherReason: String?
 
   package init(status: UInt16, reason: ProviderReason?, otherReason: String? = nil) {
-    self.status = status
-    self.reason = reason
+    (self.status, self.reason) = (status, reason)
     self.otherReason = reason == nil ? otherReason : nil
   }
 
@@ -91,9 +90,7 @@ package struct ProviderRefusal: Hashable, Sendable {
   /// stored beside it.
   package var code: UInt32 { UInt32(status) << 8 | UInt32(reason?.code ?? 0) }
 
-  package init(code: UInt32) {
-    self.init(code: code, otherReason: nil)
-  }
+  package init(code: UInt32) { self.init(code: code, otherReason: nil) }
 
   package init(code: UInt32, otherReason: String?) {
     self.init(

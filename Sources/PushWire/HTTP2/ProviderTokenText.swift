@@ -48,8 +48,7 @@ package struct ProviderTokenText: Hashable, Sendable {
     guard case .number(let time) = claims["iat"], let seconds = Double(time), seconds.magnitude < 1e15 else {
       throw .timeMissing
     }
-    self.keyIdentifier = keyIdentifier
-    self.teamIdentifier = teamIdentifier
+    (self.keyIdentifier, self.teamIdentifier) = (keyIdentifier, teamIdentifier)
     issuedAt = Int64(seconds.rounded(.down))
     hasFractionalTime = seconds != seconds.rounded(.down) || time.utf8.contains(UInt8(ascii: "."))
     signingInput = Array(bytes[..<(parts[2].startIndex - 1)])
@@ -68,11 +67,7 @@ package struct ProviderTokenText: Hashable, Sendable {
 
 /// Why a text is not a provider token.
 package enum ProviderTokenError: Error, Hashable, Sendable, CustomStringConvertible {
-  case notJWT
-  case otherAlgorithm
-  case keyIdentifierMissing
-  case issuerMissing
-  case timeMissing
+  case notJWT, otherAlgorithm, keyIdentifierMissing, issuerMissing, timeMissing
 
   package var description: String {
     switch self {

@@ -1,16 +1,11 @@
 /// The value of `apns-push-type`, the kind of notification (HTTP2ProviderAPI.md, section 3).
 package enum PushType: String, Hashable, Sendable, CaseIterable, Codable {
-  case alert
-  case background
-  case complication
-  case controls
+  case alert, background, complication, controls
   case fileProvider = "fileprovider"
   case liveActivity = "liveactivity"
-  case location
-  case mdm
+  case location, mdm
   case pushToTalk = "pushtotalk"
-  case voip
-  case widgets
+  case voip, widgets
 
   /// The suffix of the topic behind the bundle identifier; empty if there is none.
   package var topicSuffix: String {

@@ -8,8 +8,7 @@ package struct JSONError: Error, Hashable, Sendable {
     case malformedNumber
     /// A byte below 0x20 inside a string.
     case controlCharacter
-    case malformedEscape
-    case invalidUTF8
+    case malformedEscape, invalidUTF8
     /// More nested arrays and objects than the limit allows.
     case tooDeep
     /// There is more than white space after the value.

@@ -13,24 +13,8 @@ package struct JSONLineShape: Sendable {
     package var reference: Range<Int>?
   }
 
-  private enum Field {
-    case token
-    case deviceID
-    case reference
-
-    /// - Parameter key: the key as it is written, with its escapes.
-    init?(_ key: Slice<UnsafeRawBufferPointer>) {
-      if unsafe key.elementsEqual("token".utf8) {
-        self = .token
-      } else if unsafe key.elementsEqual("deviceId".utf8) {
-        self = .deviceID
-      } else if unsafe key.elementsEqual("reference".utf8) {
-        self = .reference
-      } else {
-        return nil
-      }
-    }
-  }
+  /// The places, by their keys.
+  private enum Field: String, CaseIterable { case token, deviceID = "deviceId", reference }
 
   private struct Gap {
     let field: Field
@@ -64,8 +48,7 @@ package struct JSONLineShape: Sendable {
     fixed += text[start..<range.upperBound]
     let hasReference = gaps.contains { $0.field == .reference }
     byteCount = hasReference ? nil : fixed.count + gaps.reduce(0) { $0 + $1.byteCount }
-    self.fixed = fixed
-    self.gaps = gaps
+    (self.fixed, self.gaps) = (fixed, gaps)
   }
 
   /// What an object has in the gaps; nil if it differs otherwise, or its token is malformed.
@@ -137,7 +120,8 @@ package struct JSONLineShape: Sendable {
         case .key(let key) where depth == 1:
           // With escapes it may be one of these keys, spelled otherwise.
           guard unsafe !bytes[key].contains(UInt8(ascii: "\\")) else { return nil }
-          guard let field = unsafe Field(bytes[key]) else { continue }
+          guard let field = Field.allCases.first(where: { unsafe bytes[key].elementsEqual($0.rawValue.utf8) })
+          else { continue }
           guard !found.contains(where: { $0.field == field }) else { return nil }
           switch try unsafe reader.next() {
           case .string(let value):
@@ -151,9 +135,7 @@ package struct JSONLineShape: Sendable {
         default: break
         }
       }
-    } catch {
-      return nil
-    }
+    } catch { return nil }
   }
 
   /// Compares eight bytes at a time.

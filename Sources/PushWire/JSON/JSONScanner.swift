@@ -14,9 +14,7 @@ package enum JSONScanner {
     }
   }
 
-  package enum Kind: Hashable, Sendable {
-    case object, array, string, number, bool, null
-  }
+  package enum Kind: Hashable, Sendable { case object, array, string, number, bool, null }
 
   /// Reads one whole value and returns its kind. `depthLimit` is the number of nested arrays and
   /// objects, at most 64.
@@ -89,14 +87,10 @@ struct JSONReader {
       return .end
     }
     switch unsafe expectation {
-    case .nothing:
-      throw unsafe failure(.trailingBytes)
-    case .value:
-      return try unsafe readValue(byte)
-    case .valueOrEnd:
-      return try unsafe byte == UInt8(ascii: "]") ? leave() : readValue(byte)
-    case .keyOrEnd:
-      return try unsafe byte == UInt8(ascii: "}") ? leave() : readKey(byte)
+    case .nothing: throw unsafe failure(.trailingBytes)
+    case .value: return try unsafe readValue(byte)
+    case .valueOrEnd: return try unsafe byte == UInt8(ascii: "]") ? leave() : readValue(byte)
+    case .keyOrEnd: return try unsafe byte == UInt8(ascii: "}") ? leave() : readKey(byte)
     case .commaOrEnd:
       let isObject = unsafe levels & 1 == 1
       if byte == (isObject ? UInt8(ascii: "}") : UInt8(ascii: "]")) { return unsafe leave() }
@@ -127,9 +121,7 @@ struct JSONReader {
     return event
   }
 
-  private mutating func valueEnded() {
-    unsafe expectation = depth == 0 ? .nothing : .commaOrEnd
-  }
+  private mutating func valueEnded() { unsafe expectation = depth == 0 ? .nothing : .commaOrEnd }
 
   private mutating func readKey(_ byte: UInt8) throws(JSONError) -> JSONEvent {
     guard byte == UInt8(ascii: "\"") else { throw unsafe failure(.unexpectedByte) }
@@ -222,7 +214,11 @@ struct JSONReader {
       case UInt8(ascii: "\\"): try unsafe readEscape()
       case ..<0x20: throw unsafe failure(.controlCharacter)
       case ..<0x80: unsafe position += 1
-      default: try unsafe readMultibyte(byte)
+      default:
+        guard let rest = unsafe UTF8Check.rest(of: byte, in: bytes, at: position + 1) else {
+          throw unsafe failure(.invalidUTF8)
+        }
+        unsafe position += 1 + rest
       }
     }
     throw unsafe failure(.unexpectedEnd)
@@ -235,8 +231,7 @@ struct JSONReader {
     unsafe position += 1
     switch byte {
     case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"), UInt8(ascii: "b"), UInt8(ascii: "f"),
-      UInt8(ascii: "n"), UInt8(ascii: "r"),
-      UInt8(ascii: "t"):
+      UInt8(ascii: "n"), UInt8(ascii: "r"), UInt8(ascii: "t"):
       return
     case UInt8(ascii: "u"):
       for _ in 0..<4 {
@@ -250,33 +245,9 @@ struct JSONReader {
     }
   }
 
-  /// Accepts the well-formed sequences of the Unicode standard, table 3-7: no overlong forms, no
-  /// surrogates, nothing above U+10FFFF.
-  private mutating func readMultibyte(_ lead: UInt8) throws(JSONError) {
-    let (following, second): (Int, ClosedRange<UInt8>)
-    switch lead {
-    case 0xC2...0xDF: (following, second) = (1, 0x80...0xBF)
-    case 0xE0: (following, second) = (2, 0xA0...0xBF)
-    case 0xED: (following, second) = (2, 0x80...0x9F)
-    case 0xE1...0xEF: (following, second) = (2, 0x80...0xBF)
-    case 0xF0: (following, second) = (3, 0x90...0xBF)
-    case 0xF1...0xF3: (following, second) = (3, 0x80...0xBF)
-    case 0xF4: (following, second) = (3, 0x80...0x8F)
-    default: throw unsafe failure(.invalidUTF8)
-    }
-    guard unsafe bytes.count - position > following else { throw unsafe failure(.invalidUTF8) }
-    guard unsafe second.contains(bytes[position + 1]) else { throw unsafe failure(.invalidUTF8) }
-    for index in 2..<max(following + 1, 2) {
-      guard unsafe bytes[position + index] & 0xC0 == 0x80 else { throw unsafe failure(.invalidUTF8) }
-    }
-    unsafe position += following + 1
-  }
-
   // MARK: Bytes
 
-  private func peek() -> UInt8? {
-    unsafe position < bytes.count ? bytes[position] : nil
-  }
+  private func peek() -> UInt8? { unsafe position < bytes.count ? bytes[position] : nil }
 
   private mutating func skipSpace() {
     while let byte = unsafe peek(), byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 {

@@ -31,10 +31,7 @@ package struct JSONMember: Hashable, Sendable {
   package var key: String
   package var value: JSONValue
 
-  package init(_ key: String, _ value: JSONValue) {
-    self.key = key
-    self.value = value
-  }
+  package init(_ key: String, _ value: JSONValue) { (self.key, self.value) = (key, value) }
 }
 
 extension JSONValue {

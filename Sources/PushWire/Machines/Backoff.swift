@@ -12,14 +12,11 @@ package struct Backoff: Sendable {
   ///   - limit: the longest delay; default 30 s.
   ///   - seed: for the jitter.
   package init(base: Duration = .milliseconds(100), limit: Duration = .seconds(30), seed: UInt64) {
-    self.base = base
-    self.limit = limit
+    (self.base, self.limit) = (base, limit)
     jitter = Jitter(seed: seed)
   }
 
-  package mutating func succeeded() {
-    failures = 0
-  }
+  package mutating func succeeded() { failures = 0 }
 
   /// Counts a failure and returns the delay before the next attempt: between half and all of
   /// `base`·2^(failures−1), at most `limit`.
@@ -34,9 +31,7 @@ package struct Backoff: Sendable {
 package struct Jitter: Sendable {
   private var random: SplitMix64
 
-  package init(seed: UInt64) {
-    random = SplitMix64(seed: seed)
-  }
+  package init(seed: UInt64) { random = SplitMix64(seed: seed) }
 
   /// Returns between half and all of `duration`.
   package mutating func apply(to duration: Duration) -> Duration { duration / 2 + duration / 2 * random.fraction() }

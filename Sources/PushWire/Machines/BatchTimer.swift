@@ -13,8 +13,7 @@ package struct BatchTimer: Sendable {
   ///   - byteCountBound: the bytes of one write; default 64 KiB.
   ///   - delay: how long a frame waits for more; default 5 ms.
   package init(byteCountBound: Int = 65_536, delay: Duration = .milliseconds(5)) {
-    self.byteCountBound = byteCountBound
-    self.delay = delay
+    (self.byteCountBound, self.delay) = (byteCountBound, delay)
   }
 
   package enum Decision: Hashable, Sendable {
@@ -38,7 +37,5 @@ package struct BatchTimer: Sendable {
 
   /// All waiting frames, or their first `byteCountBound` bytes, have been written. The age of the
   /// rest starts now.
-  package mutating func wrote() {
-    oldestSince = nil
-  }
+  package mutating func wrote() { oldestSince = nil }
 }

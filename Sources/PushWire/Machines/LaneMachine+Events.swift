@@ -51,9 +51,7 @@ extension LaneMachine {
   }
 
   /// The packed bytes have been passed to the link. `streamEnd` is the length of its stream.
-  package mutating func handedOver(through streamEnd: UInt64) {
-    window.handedOver(through: streamEnd)
-  }
+  package mutating func handedOver(through streamEnd: UInt64) { window.handedOver(through: streamEnd) }
 
   /// An error response has arrived. The lane closes the link after it.
   package mutating func responded(_ response: ErrorResponse, now: Instant, walk: any RecordWalk) {
@@ -65,22 +63,14 @@ extension LaneMachine {
       probesAreProven = true
       // The response may have come late, after probes had been given up.
       probesWork = true
-      poisonSearch?.isProbeOnTrial = false
-      controlSucceeded()
-      settleAll(as: .accepted(.confirmed), walk: walk)
-      madeProgress()
-      return
+      return probeAnswered(.confirmed, walk: walk)
     }
     if connection.probe != nil, response.identifier == 0, response.status == .missingDeviceToken {
       // None of our notifications lacks a token, so this is the probe's answer without its
       // identifier, as the sandbox once gave. It proves as much as a quiet period, and no more
       // probes are sent.
       probesWork = false
-      poisonSearch?.isProbeOnTrial = false
-      controlSucceeded()
-      settleAll(as: .accepted(.quiet), walk: walk)
-      madeProgress()
-      return
+      return probeAnswered(.quiet, walk: walk)
     }
     switch response.status {
     case .shutdown where policy.plantedMistake == .shutdownIsRefusal:
@@ -88,6 +78,13 @@ extension LaneMachine {
     case .shutdown, .noErrors: respondedWithLastGood(response.identifier, walk: walk)
     default: respondedWithRefusal(response, now: now, walk: walk)
     }
+  }
+
+  private mutating func probeAnswered(_ confirmation: Confirmation, walk: any RecordWalk) {
+    poisonSearch?.isProbeOnTrial = false
+    controlSucceeded()
+    settleAll(as: .accepted(confirmation), walk: walk)
+    madeProgress()
   }
 
   /// Status 10 names the last notification that was sent successfully. It is not a failure.
@@ -134,9 +131,7 @@ extension LaneMachine {
   }
 
   /// The first bytes of an error response have arrived.
-  package mutating func heardPart() {
-    connection.hasHeard = true
-  }
+  package mutating func heardPart() { connection.hasHeard = true }
 
   /// Whether an answer still counts: the connection is open, or is being closed after an unanswered
   /// probe.

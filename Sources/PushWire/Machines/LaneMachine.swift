@@ -41,8 +41,7 @@ package struct LaneMachine: ~Copyable {
 
     package init(
       now: Instant, published: UInt64, freeBlockCount: Int, blockCountLimit: Int, isWritable: Bool,
-      acknowledged: UInt64, isDraining: Bool,
-      mayDialAhead: Bool = false, isCancelled: Bool
+      acknowledged: UInt64, isDraining: Bool, mayDialAhead: Bool = false, isCancelled: Bool
     ) {
       self.now = now
       self.published = published
@@ -199,8 +198,7 @@ package struct LaneMachine: ~Copyable {
   /// What to do now. Must be asked again after every event, and at the time of `wait`.
   package mutating func next(_ input: Input, walk: any RecordWalk) -> Step {
     switch phase {
-    case .dialling, .leaving:
-      return .wait(until: nil)
+    case .dialling, .leaving: return .wait(until: nil)
     case .disconnected(let retryAt):
       guard input.published > window.sent else {
         return input.mayDialAhead && dialsAhead ? dial(from: retryAt, now: input.now) : .wait(until: nil)
@@ -258,14 +256,10 @@ package struct LaneMachine: ~Copyable {
 
   private mutating func stepWhileOpen(_ input: Input, walk: any RecordWalk) -> Step {
     if !isDeaf(now: input.now) { settleQuiet(now: input.now, walk: walk) }
-    if window.isEmpty, connection.lastActivity + policy.idle <= input.now {
-      // A connection that was idle for this long may be dead unnoticed (NAT, the gateway's own
-      // limit). It is replaced before its next use.
-      phase = .leaving
-      connection.endedIdle = true
-      return .leave
-    }
-    if connection.isFinishing, window.isEmpty, poisonSearch == nil {
+    // A connection that was idle for this long may be dead unnoticed (NAT, the gateway's own
+    // limit). It is replaced before its next use.
+    let isOld = connection.lastActivity + policy.idle <= input.now
+    if window.isEmpty, isOld || connection.isFinishing && poisonSearch == nil {
       phase = .leaving
       connection.endedIdle = true
       return .leave
@@ -290,7 +284,7 @@ package struct LaneMachine: ~Copyable {
     if window.sent < limit,
       let remaining = connection.slowStart?.remaining(sentCount: connection.sentCount, now: input.now)
     {
-      guard remaining > 0 else { return .wait(until: earliest(connection.slowStart?.nextAt, quietDeadline)) }
+      guard remaining > 0 else { return .wait(until: Instant.earliest(connection.slowStart?.nextAt, quietDeadline)) }
       limit = min(limit, window.sent + UInt64(remaining))
     }
     if window.sent < limit {
@@ -302,15 +296,10 @@ package struct LaneMachine: ~Copyable {
     guard !window.isEmpty else { return .wait(until: connection.lastActivity + policy.idle) }
     if mustConfirm, probesWork, window.sentCount > 0 { return .probe(identifier: nextProbeIdentifier) }
     let settlesAt = isDeaf(now: input.now) ? recheck(now: input.now) : quietDeadline ?? recheck(now: input.now)
-    return .wait(until: earliest(settlesAt, progressAt(now: input.now)))
+    return .wait(until: Instant.earliest(settlesAt, progressAt(now: input.now)))
   }
 
   private var quietDeadline: Instant? { window.quietDeadline(quiet: policy.quiet, drainedAt: connection.drainedAt) }
-
-  private func earliest(_ left: Instant?, _ right: Instant?) -> Instant? {
-    guard let left, let right else { return left ?? right }
-    return min(left, right)
-  }
 
   /// If the gateway is known to answer probes, the wait is longer than the quiet period: its answer
   /// proves more.

@@ -95,9 +95,7 @@ struct PoisonSearch {
   }
 
   /// A new connection has opened. The rest of a stage is measured again.
-  mutating func connectionOpened() {
-    stageEnd = nil
-  }
+  mutating func connectionOpened() { stageEnd = nil }
 
   /// Computes the stage that begins at `settled`, if there is none.
   mutating func prepareStage(from settled: UInt64, hasProbes: Bool, walk: any RecordWalk) {

@@ -7,9 +7,7 @@ package struct PoolMachine: Sendable {
     package var dialAttempts: Int
 
     package init(lanes: ClosedRange<Int>, connectionsPerMinute: Double, dialAttempts: Int) {
-      self.lanes = lanes
-      self.connectionsPerMinute = connectionsPerMinute
-      self.dialAttempts = dialAttempts
+      (self.lanes, self.connectionsPerMinute, self.dialAttempts) = (lanes, connectionsPerMinute, dialAttempts)
     }
   }
 
@@ -72,10 +70,8 @@ package struct PoolMachine: Sendable {
   /// first connection, only ``ProgressWatchdog`` gives a gateway up.
   package mutating func ended(_ ending: Ending) -> String? {
     switch ending {
-    case .ordinary, .fruitless:
-      return nil
-    case .refused(let reason):
-      return "\(reason); renew the certificate, or check its topic and environment"
+    case .ordinary, .fruitless: return nil
+    case .refused(let reason): return "\(reason); renew the certificate, or check its topic and environment"
     case .unreachable(let reason):
       failedDials += 1
       // Failed dials of all lanes count together: the lanes dial at the same time, and each failure
@@ -176,7 +172,5 @@ package struct PoolMachine: Sendable {
   }
 
   /// A lane that was to be removed has work again.
-  package mutating func stayed() {
-    laneCount += 1
-  }
+  package mutating func stayed() { laneCount += 1 }
 }

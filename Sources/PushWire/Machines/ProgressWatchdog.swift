@@ -83,18 +83,14 @@ package struct ProgressWatchdog: Sendable {
   /// Holds with less than this between them count as one.
   private static let holdGap = Duration.seconds(2)
 
-  package init(patience: Duration) {
-    self.patience = patience
-  }
+  package init(patience: Duration) { self.patience = patience }
 
   // MARK: Reports
 
   /// Something kept the app from progress. This may happen many times a second.
   ///
   /// - Returns: when ``check(now:hasWork:)`` must be called; nil if a call is already planned.
-  package mutating func troubled(
-    _ cause: String, _ evidence: Evidence, nextTryAt: Instant?, now: Instant
-  ) -> Instant? {
+  package mutating func troubled(_ cause: String, _ evidence: Evidence, nextTryAt: Instant?, now: Instant) -> Instant? {
     let cause = cause == trouble?.cause ? cause : Self.printable(cause)
     note(cause, now: now)
     guard var trouble else {
@@ -121,9 +117,7 @@ package struct ProgressWatchdog: Sendable {
   }
 
   /// The app has restarted, or must wait: earlier trouble no longer counts.
-  package mutating func restarted() {
-    trouble = nil
-  }
+  package mutating func restarted() { trouble = nil }
 
   /// How long an app whose patience is over waits until it tries again by itself: as long as its
   /// patience, but a minute at most, and twice as long each time without progress in between, up to

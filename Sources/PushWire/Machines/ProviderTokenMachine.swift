@@ -67,9 +67,7 @@ package struct ProviderTokenMachine: Sendable {
   /// The service's clock minus the local one, in seconds; 0 until the service has refused a token.
   package private(set) var correction: Int64 = 0
 
-  package init(policy: Policy = Policy()) {
-    self.policy = policy
-  }
+  package init(policy: Policy = Policy()) { self.policy = policy }
 
   /// The token for a request now.
   ///

@@ -34,10 +34,7 @@ package struct RequestEntry: Hashable, Sendable {
   var awaitsControl = false
 
   package init(position: UInt64, end: UInt64, campaign: UInt32, isInDoubt: Bool) {
-    self.position = position
-    self.end = end
-    self.campaign = campaign
-    self.isInDoubt = isInDoubt
+    (self.position, self.end, self.campaign, self.isInDoubt) = (position, end, campaign, isInDoubt)
   }
 
   /// The notification has been put off again. If a request sent after the last time has got a final
@@ -168,9 +165,7 @@ struct RetryQueue {
     waiting.insert(Item(key: at.nanoseconds, entry: entry))
   }
 
-  mutating func removeNext() {
-    ready.removeFirst()
-  }
+  mutating func removeNext() { ready.removeFirst() }
 
   /// Makes notifications due whose time has come.
   mutating func move(now: Instant) {

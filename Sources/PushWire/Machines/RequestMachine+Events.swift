@@ -9,9 +9,7 @@ extension RequestMachine {
   }
 
   /// No connection is possible before this time: a token may not be replaced yet.
-  package mutating func postponed(until instant: Instant) {
-    phase = .disconnected(retryAt: instant)
-  }
+  package mutating func postponed(until instant: Instant) { phase = .disconnected(retryAt: instant) }
 
   package mutating func opened(now: Instant) {
     phase = .open
@@ -34,9 +32,7 @@ extension RequestMachine {
 
   /// The peer has sent a GOAWAY, or the connection cannot be used for another reason. Requests in
   /// flight are waited for.
-  package mutating func goingAway() {
-    connection.isFinishing = true
-  }
+  package mutating func goingAway() { connection.isFinishing = true }
 
   /// The link has closed, or could not be opened. Requests that had not been sent must have been
   /// reported before, with ``ended(_:_:now:)``.
@@ -146,13 +142,11 @@ extension RequestMachine {
     guard let entry = inFlight.remove(tag) else { return }
     connection.activeAt = now
     switch verdict {
-    case .accepted, .rejected, .gone:
-      settleAnswered(tag, entry, as: outcome)
+    case .accepted, .rejected, .gone: settleAnswered(tag, entry, as: outcome)
     case .badToken:
       effects.badTokenCount += 1
       settleAnswered(tag, entry, as: outcome)
-    case .pausesApp:
-      refusedApp(tag, entry, outcome: outcome)
+    case .pausesApp: refusedApp(tag, entry, outcome: outcome)
     case .needsOwnConnection where !connection.hasMadeProgress && backoff.failures >= Self.freshConnectionLimit:
       // These connections have used no other key, so the service does not accept this one.
       refusedApp(tag, entry, outcome: outcome)
@@ -165,8 +159,7 @@ extension RequestMachine {
       if let until, let token { pace(token, until: until, now: now) }
     case .keepsToken, .backsOff:
       _ = backOff(tag, entry, requests.backoff, outcome: outcome, retryAfter: retryAfter, now: now)
-    case .unknown:
-      endedWithoutAnswer(tag, entry, .meaninglessAnswer, now: now)
+    case .unknown: endedWithoutAnswer(tag, entry, .meaninglessAnswer, now: now)
     }
   }
 
@@ -196,9 +189,7 @@ extension RequestMachine {
 
   /// The app is about to stop and cancel everything, or is held. Sending more would waste
   /// notifications.
-  package mutating func pause() {
-    isPaused = true
-  }
+  package mutating func pause() { isPaused = true }
 
   /// The app continues. The reason it was held may be gone, so the next attempt is made at once.
   package mutating func resume() {
@@ -301,16 +292,12 @@ extension RequestMachine {
   }
 
   mutating func markInDoubt(_ entry: inout RequestEntry) {
-    // Reported each time, because every possible copy is counted.
-    noteDoubt(entry.position..<entry.end)
     entry.isInDoubt = true
-  }
-
-  private mutating func noteDoubt(_ range: Range<UInt64>) {
-    if let last = effects.mayHaveArrived.last, last.upperBound == range.lowerBound {
-      effects.mayHaveArrived[effects.mayHaveArrived.count - 1] = last.lowerBound..<range.upperBound
+    // Reported each time, because every possible copy is counted.
+    if let last = effects.mayHaveArrived.last, last.upperBound == entry.position {
+      effects.mayHaveArrived[effects.mayHaveArrived.count - 1] = last.lowerBound..<entry.end
     } else {
-      effects.mayHaveArrived.append(range)
+      effects.mayHaveArrived.append(entry.position..<entry.end)
     }
   }
 

@@ -154,9 +154,7 @@ package struct RequestMachine: ~Copyable {
   ///   - isKept: whether an idle connection stays open.
   ///   - seed: for the jitter.
   package init(policy: LanePolicy, requests: RequestPolicy, isKept: Bool, seed: UInt64) {
-    self.policy = policy
-    self.requests = requests
-    self.isKept = isKept
+    (self.policy, self.requests, self.isKept) = (policy, requests, isKept)
     backoff = Backoff(base: policy.backoffBase, limit: policy.backoffLimit, seed: seed)
     jitter = Jitter(seed: ~seed)
   }
@@ -271,7 +269,7 @@ package struct RequestMachine: ~Copyable {
     let since = connection.shutOutSince ?? input.now
     connection.shutOutSince = since
     let end = since + requests.timeout
-    guard end <= input.now else { return .wait(until: Self.earliest(end, deadline)) }
+    guard end <= input.now else { return .wait(until: Instant.earliest(end, deadline)) }
     phase = .leaving
     return .leave
   }
@@ -333,17 +331,12 @@ package struct RequestMachine: ~Copyable {
 
   /// When something is due that no event reports.
   package var deadline: Instant? {
-    Self.earliest(connectionDeadline, outage == nil ? retries.nextAt : Self.earliest(outage?.retryAt, retries.nextAt))
+    .earliest(connectionDeadline, outage == nil ? retries.nextAt : .earliest(outage?.retryAt, retries.nextAt))
   }
 
   private var connectionDeadline: Instant? {
     let pingEnd = connection.ping.map { max($0.sentAt, connection.heardAt) + requests.pingTimeout } ?? pingAt
-    return Self.earliest(inFlight.oldest.map { $0.submittedAt + requests.timeout }, pingEnd)
-  }
-
-  private static func earliest(_ left: Instant?, _ right: Instant?) -> Instant? {
-    guard let left, let right else { return left ?? right }
-    return min(left, right)
+    return Instant.earliest(inFlight.oldest.map { $0.submittedAt + requests.timeout }, pingEnd)
   }
 }
 

@@ -103,9 +103,7 @@ package struct ResendWindow: ~Copyable {
   }
 
   /// A new connection has opened. Its answers cannot name what the last one settled.
-  package mutating func connectionOpened() {
-    lastSettledStart = nil
-  }
+  package mutating func connectionOpened() { lastSettledStart = nil }
 
   /// Records that `count` notifications of one campaign have had their turn, up to `end`, the last
   /// one from `lastStart`.

@@ -105,7 +105,5 @@ package struct RefusalStatistics: Sendable {
   }
 
   /// The slow start of the next connection; nil if none has ended in a refusal recently.
-  var slowStart: SlowStart? {
-    gap.map { SlowStart(gap: $0, answerTime: answerTime) }
-  }
+  var slowStart: SlowStart? { gap.map { SlowStart(gap: $0, answerTime: answerTime) } }
 }

@@ -12,8 +12,7 @@ package struct TokenBucket: Sendable {
   ///   - initial: how many may be taken at once in the beginning. Default: a burst.
   package init(perSecond: Double, burst: Double, initial: Double? = nil, now: Instant) {
     precondition(perSecond > 0 && burst >= 1, "the rate must be above zero and the burst at least one")
-    self.perSecond = perSecond
-    self.burst = burst
+    (self.perSecond, self.burst) = (perSecond, burst)
     tokens = min(burst, initial ?? burst)
     refilledAt = now
   }

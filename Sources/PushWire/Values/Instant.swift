@@ -4,9 +4,7 @@
 package struct Instant: Comparable, Hashable, Sendable {
   package var nanoseconds: UInt64
 
-  package init(nanoseconds: UInt64) {
-    self.nanoseconds = nanoseconds
-  }
+  package init(nanoseconds: UInt64) { self.nanoseconds = nanoseconds }
 
   package static let start = Instant(nanoseconds: 0)
 
@@ -16,6 +14,11 @@ package struct Instant: Comparable, Hashable, Sendable {
   package static func + (instant: Instant, duration: Duration) -> Instant {
     let (sum, overflow) = instant.nanoseconds.addingReportingOverflow(duration.wholeNanoseconds)
     return Instant(nanoseconds: overflow ? .max : sum)
+  }
+
+  static func earliest(_ left: Instant?, _ right: Instant?) -> Instant? {
+    guard let left, let right else { return left ?? right }
+    return min(left, right)
   }
 
   /// The time from `earlier` to this instant; zero if `earlier` is later.
@@ -36,7 +39,5 @@ extension Duration {
   }
 
   /// This duration in seconds, for rates and for display.
-  package var inSeconds: Double {
-    Double(wholeNanoseconds) / 1e9
-  }
+  package var inSeconds: Double { Double(wholeNanoseconds) / 1e9 }
 }

@@ -27,20 +27,14 @@ package enum Payload {
   ///     setting.
   ///   - priority: 10 (at once) or 5 (when it saves power), if the notification has one.
   package static func check(
-    _ bytes: [UInt8],
-    for transport: PayloadTransport,
-    payloadLimit: Int? = nil,
-    priority: UInt8? = nil
+    _ bytes: [UInt8], for transport: PayloadTransport, payloadLimit: Int? = nil, priority: UInt8? = nil
   ) -> [PayloadFinding] {
     unsafe bytes.withUnsafeBytes { unsafe check($0, for: transport, payloadLimit: payloadLimit, priority: priority) }
   }
 
   /// Checks bytes in memory in the same way.
   package static func check(
-    _ bytes: UnsafeRawBufferPointer,
-    for transport: PayloadTransport,
-    payloadLimit: Int? = nil,
-    priority: UInt8? = nil
+    _ bytes: UnsafeRawBufferPointer, for transport: PayloadTransport, payloadLimit: Int? = nil, priority: UInt8? = nil
   ) -> [PayloadFinding] {
     var checker = PayloadChecker()
     checker.checkSize(bytes.count, transport, limit: payloadLimit ?? transport.payloadLimit)

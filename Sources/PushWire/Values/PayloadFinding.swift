@@ -43,9 +43,7 @@ package struct PayloadFinding: Hashable, Sendable {
   package let sentence: String
 
   package init(severity: Severity, path: JSONPath, sentence: String) {
-    self.severity = severity
-    self.path = path
-    self.sentence = sentence
+    (self.severity, self.path, self.sentence) = (severity, path, sentence)
   }
 }
 

@@ -1,20 +1,15 @@
 /// What the value of a documented key must be.
 enum PayloadRule {
-  case string
-  case stringOrNull
-  case strings
-  case number
+  case string, stringOrNull, strings, number
   /// A number without a fraction, in 64 bits.
   case integer
   /// The number 1. The key is left out where it does not apply.
   case flag
-  case boolean
-  case object
+  case boolean, object
   case oneOf([String])
   /// A number from 0 to 1.
   case unit
-  case alert
-  case sound
+  case alert, sound
   /// A text, or in a Live Activity an object with a key of the app's string table and arguments.
   case localizable
 
@@ -78,8 +73,7 @@ extension PayloadChecker {
   private mutating func check(_ value: JSONValue, by rule: PayloadRule, at path: JSONPath) {
     switch (rule, value) {
     case (.string, .string), (.stringOrNull, .string), (.stringOrNull, .null), (.number, .number), (.boolean, .bool),
-      (.object, .object),
-      (.alert, .string), (.sound, .string), (.localizable, .string):
+      (.object, .object), (.alert, .string), (.sound, .string), (.localizable, .string):
       break
     case (.strings, .array(let values)):
       for (index, value) in values.enumerated() { check(value, by: .string, at: path.appending(index: index)) }
@@ -95,14 +89,10 @@ extension PayloadChecker {
       if Double(text).map({ (0...1).contains($0) }) != true { error(path, "It must be from 0 to 1, not \(text).") }
     case (.oneOf(let values), .string(let text)):
       if !values.contains(text) { error(path, "It must be \(rule.requirement), not \"\(text)\".") }
-    case (.alert, .object(let members)):
-      check(members, by: PayloadRule.alertKeys, at: path)
-    case (.sound, .object(let members)):
-      check(members, by: PayloadRule.soundKeys, at: path)
-    case (.localizable, .object(let members)):
-      check(members, by: PayloadRule.localizableKeys, at: path)
-    default:
-      error(path, "It must be \(rule.requirement), not \(value.kindName).")
+    case (.alert, .object(let members)): check(members, by: PayloadRule.alertKeys, at: path)
+    case (.sound, .object(let members)): check(members, by: PayloadRule.soundKeys, at: path)
+    case (.localizable, .object(let members)): check(members, by: PayloadRule.localizableKeys, at: path)
+    default: error(path, "It must be \(rule.requirement), not \(value.kindName).")
     }
   }
 
@@ -119,8 +109,7 @@ extension PayloadChecker {
   /// The score is from 0 to 1, except in Live Activities, which have an event.
   private mutating func checkRelevance(_ members: [JSONMember], at path: JSONPath) {
     guard case .number(let text)? = members.last(where: { $0.key == "relevance-score" })?.value,
-      !members.contains(where: { $0.key == "event" }),
-      let score = Double(text), !(0...1).contains(score)
+      !members.contains(where: { $0.key == "event" }), let score = Double(text), !(0...1).contains(score)
     else { return }
     warning(path.appending(key: "relevance-score"), "It should be from 0 to 1, not \(text).")
   }

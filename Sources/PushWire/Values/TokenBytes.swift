@@ -34,9 +34,7 @@ package struct TokenBytes: Hashable, Sendable {
         do throws(DeviceTokenError) {
           let count = try unsafe Self.parse(UnsafeRawBufferPointer(utf8), into: scratch)
           return unsafe .success(TokenBytes(copying: UnsafeRawBufferPointer(rebasing: scratch[..<count])))
-        } catch {
-          return .failure(error)
-        }
+        } catch { return .failure(error) }
       }
     }
     self = try result.get()
@@ -46,11 +44,9 @@ package struct TokenBytes: Hashable, Sendable {
   private init(copying bytes: UnsafeRawBufferPointer) {
     if bytes.count == 32 {
       storage = unsafe .words(
-        bytes.loadUnaligned(as: UInt64.self),
-        bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+        bytes.loadUnaligned(as: UInt64.self), bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
         bytes.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
-        bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
-      )
+        bytes.loadUnaligned(fromByteOffset: 24, as: UInt64.self))
     } else {
       storage = unsafe .bytes(Array(bytes))
     }
@@ -69,8 +65,7 @@ package struct TokenBytes: Hashable, Sendable {
     case .words(let first, let second, let third, let fourth):
       let words = (first, second, third, fourth)
       return try unsafe Swift.withUnsafeBytes(of: words) { try unsafe body($0) }
-    case .bytes(let bytes):
-      return try unsafe bytes.withUnsafeBytes { try unsafe body($0) }
+    case .bytes(let bytes): return try unsafe bytes.withUnsafeBytes { try unsafe body($0) }
     }
   }
 
@@ -102,9 +97,7 @@ extension TokenBytes: CustomStringConvertible {
     }
   }
 
-  private static func digit(_ value: UInt8) -> UInt8 {
-    value < 10 ? 0x30 + value : 0x61 + value - 10
-  }
+  private static func digit(_ value: UInt8) -> UInt8 { value < 10 ? 0x30 + value : 0x61 + value - 10 }
 }
 
 /// Why a text is not a device token.

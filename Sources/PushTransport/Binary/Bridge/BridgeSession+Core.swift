@@ -69,8 +69,7 @@ extension BridgeSession {
         answer = intake.take(
           BridgeFrame(
             token: token, payload: payloads.payload, expiration: unsafe frame.expiration,
-            priority: unsafe frame.priority,
-            digest: digest), number: number)
+            priority: unsafe frame.priority, digest: digest), number: number)
       } else {
         answer = .refused(.invalidTokenSize)
       }

@@ -109,9 +109,7 @@ package struct BridgeSession: ~Copyable {
   /// - Parameters:
   ///   - frame: nothing from this one on was taken in. Nil: everything was.
   ///   - latest: when the conclusion must be drawn, if that is earlier than it would be.
-  package mutating func end(
-    before frame: UInt64? = nil, by latest: Instant? = nil, now: Instant
-  ) -> [BridgeAction] {
+  package mutating func end(before frame: UInt64? = nil, by latest: Instant? = nil, now: Instant) -> [BridgeAction] {
     core.window.end(before: frame, by: latest, now: now)
     return core.takeActions(now: now)
   }
@@ -123,9 +121,7 @@ package struct BridgeSession: ~Copyable {
   }
 
   /// The shell has stopped reading from the socket, or reads again.
-  package mutating func setReading(_ isReading: Bool, now: Instant) {
-    core.setReading(isReading, now: now)
-  }
+  package mutating func setReading(_ isReading: Bool, now: Instant) { core.setReading(isReading, now: now) }
 
   package mutating func woken(now: Instant) -> [BridgeAction] {
     core.woken(now: now)

@@ -29,17 +29,13 @@ extension GatewaySession {
     private var incompleteSince: Instant?
     private var framesAtBegin = 0
 
-    init(_ settings: Settings) {
-      self.settings = settings
-    }
+    init(_ settings: Settings) { self.settings = settings }
 
     var isClosed: Bool {
       if case .closed = state { true } else { false }
     }
 
-    mutating func takeActions() -> [GatewayAction] {
-      actions.isEmpty ? [] : exchange(&actions, with: [])
-    }
+    mutating func takeActions() -> [GatewayAction] { actions.isEmpty ? [] : exchange(&actions, with: []) }
   }
 }
 
@@ -76,15 +72,12 @@ extension GatewaySession.Core {
       unsafe refuse(frame, as: .status(.processingError), now: now, policy: &policy)
     } else {
       switch unsafe policy.verdict(on: frame) {
-      case .accept:
-        unsafe accept(frame)
+      case .accept: unsafe accept(frame)
       case .acceptThen(let interruption):
         unsafe accept(frame)
         interrupt(interruption, now: now)
-      case .refuse(let status):
-        unsafe refuse(frame, as: .status(status), now: now, policy: &policy)
-      case .poison:
-        unsafe refuse(frame, as: .poison, now: now, policy: &policy)
+      case .refuse(let status): unsafe refuse(frame, as: .status(status), now: now, policy: &policy)
+      case .poison: unsafe refuse(frame, as: .poison, now: now, policy: &policy)
       }
     }
   }
@@ -162,10 +155,8 @@ extension GatewaySession.Core {
 
   private mutating func interrupt(_ interruption: ConnectionInterruption, now: Instant) {
     switch interruption {
-    case .shutDown:
-      end(with: ErrorResponse(status: .shutdown, identifier: lastAccepted), now: now)
-    case .close:
-      halfClose(now: now)
+    case .shutDown: end(with: ErrorResponse(status: .shutdown, identifier: lastAccepted), now: now)
+    case .close: halfClose(now: now)
     case .reset:
       actions.append(.reset)
       state = .closed

@@ -61,10 +61,7 @@ package struct GatewaySession: ~Copyable {
 
   /// Takes decoder and core as two arguments, because the core is mutated while the decoder runs.
   private static func decode(
-    _ bytes: UnsafeRawBufferPointer,
-    now: Instant,
-    decoder: inout FrameDecoder,
-    core: inout Core,
+    _ bytes: UnsafeRawBufferPointer, now: Instant, decoder: inout FrameDecoder, core: inout Core,
     policy: inout some FramePolicy & ~Copyable
   ) {
     unsafe decoder.consume(bytes) { frame in

@@ -22,9 +22,7 @@ package struct CertificateRequest: Sendable {
   package var validity: ClosedRange<Int64>
 
   package init(commonName: String, usage: Usage, validity: ClosedRange<Int64>) {
-    self.commonName = commonName
-    self.usage = usage
-    self.validity = validity
+    (self.commonName, self.usage, self.validity) = (commonName, usage, validity)
   }
 
   /// A server certificate for `localhost`, 127.0.0.1, ::1 and the names given.
@@ -124,8 +122,7 @@ package struct IssuedCertificate: Sendable {
   private let authority: X509Handle
 
   init(credential: Credential, authority: X509Handle) {
-    self.credential = credential
-    self.authority = authority
+    (self.credential, self.authority) = (credential, authority)
   }
 
   /// Writes PEM files, the key's with mode 0600. A passphrase encrypts the key. If the paths are

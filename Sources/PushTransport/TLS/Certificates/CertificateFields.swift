@@ -4,9 +4,7 @@ internal import COpenSSL
 struct CertificateFields {
   private let certificate: X509Handle
 
-  init(_ certificate: X509Handle) {
-    self.certificate = certificate
-  }
+  init(_ certificate: X509Handle) { self.certificate = certificate }
 
   var subject: String { unsafe describe(X509_get_subject_name(certificate.pointer)) }
   var issuer: String { unsafe describe(X509_get_issuer_name(certificate.pointer)) }

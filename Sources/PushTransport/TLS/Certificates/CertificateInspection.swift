@@ -27,14 +27,9 @@ package struct CertificateInspection: Sendable, Hashable {
 
   init(_ certificate: X509Handle) {
     let fields = CertificateFields(certificate)
-    subject = fields.subject
-    issuer = fields.issuer
-    serial = fields.serial
-    validity = fields.validity
+    (subject, issuer, serial, validity) = (fields.subject, fields.issuer, fields.serial, fields.validity)
     sha256 = Digest.hexadecimal(fields.sha256)
-    keyType = fields.keyType
-    userIdentifier = fields.userIdentifier
-    serverNames = fields.serverNames
+    (keyType, userIdentifier, serverNames) = (fields.keyType, fields.userIdentifier, fields.serverNames)
     let identity = PeerIdentity(certificate)
     topics = identity.topics
     voipTopics = AppleExtension.topics(fields.extensionBytes(AppleExtension.voipTopics) ?? [])
@@ -53,11 +48,7 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
   case expired(on: Int64)
   case expiresSoon(daysLeft: Int64, on: Int64)
   case notYetValid(until: Int64)
-  case noTopic
-  case noEnvironment
-  case noKey
-  case keyNotOpened
-  case keyMismatch
+  case noTopic, noEnvironment, noKey, keyNotOpened, keyMismatch
   case openToOthers(file: String, mode: UInt32)
   case passphraseOpenToOthers(file: String, mode: UInt32)
 

@@ -22,10 +22,8 @@ package struct PeerIdentity: Sendable, Hashable {
 
   init(_ certificate: X509Handle) {
     let fields = CertificateFields(certificate)
-    subject = fields.subject
-    userIdentifier = fields.userIdentifier
-    commonName = fields.commonName
-    certificateSHA256 = fields.sha256
+    (subject, userIdentifier) = (fields.subject, fields.userIdentifier)
+    (commonName, certificateSHA256) = (fields.commonName, fields.sha256)
     var environments: Set<PushEnvironment> = []
     if fields.extensionBytes(AppleExtension.sandbox) != nil { environments.insert(.sandbox) }
     if fields.extensionBytes(AppleExtension.production) != nil { environments.insert(.production) }

@@ -6,9 +6,7 @@ internal import COpenSSL
   let pointer: OpaquePointer
 
   /// Takes over the caller's reference.
-  init(taking pointer: OpaquePointer) {
-    unsafe self.pointer = pointer
-  }
+  init(taking pointer: OpaquePointer) { unsafe self.pointer = pointer }
 
   /// Reads one certificate in DER.
   init?(der: [UInt8]) {
@@ -36,9 +34,7 @@ internal import COpenSSL
     return unsafe Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
   }
 
-  var pem: [UInt8]? {
-    unsafe bytesWritten { unsafe PEM_write_bio_X509($0, pointer) == 1 }
-  }
+  var pem: [UInt8]? { unsafe bytesWritten { unsafe PEM_write_bio_X509($0, pointer) == 1 } }
 
   func matches(_ key: KeyHandle) -> Bool {
     defer { OpenSSLErrors.clear() }
@@ -53,9 +49,7 @@ internal import COpenSSL
   let pointer: OpaquePointer
 
   /// Takes over the caller's reference.
-  init(taking pointer: OpaquePointer) {
-    unsafe self.pointer = pointer
-  }
+  init(taking pointer: OpaquePointer) { unsafe self.pointer = pointer }
 
   deinit { unsafe EVP_PKEY_free(pointer) }
 

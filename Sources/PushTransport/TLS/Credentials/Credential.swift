@@ -11,9 +11,7 @@ package struct CredentialFiles: Sendable, Hashable, Codable {
   package var passphraseFile: String?
 
   package init(certificate: String, key: String? = nil, passphraseFile: String? = nil) {
-    self.certificate = certificate
-    self.key = key
-    self.passphraseFile = passphraseFile
+    (self.certificate, self.key, self.passphraseFile) = (certificate, key, passphraseFile)
   }
 }
 
@@ -27,9 +25,7 @@ package struct CredentialBytes: Sendable, Hashable {
   package var passphrase: [UInt8]?
 
   package init(certificate: [UInt8], key: [UInt8]? = nil, passphrase: [UInt8]? = nil) {
-    self.certificate = certificate
-    self.key = key
-    self.passphrase = passphrase
+    (self.certificate, self.key, self.passphrase) = (certificate, key, passphrase)
   }
 }
 

@@ -9,9 +9,7 @@ package struct ProviderTokenOwner: Hashable, Sendable {
   package let environment: String
 
   package init(teamIdentifier: String, keyIdentifier: String, environment: String) {
-    self.teamIdentifier = teamIdentifier
-    self.keyIdentifier = keyIdentifier
-    self.environment = environment
+    (self.teamIdentifier, self.keyIdentifier, self.environment) = (teamIdentifier, keyIdentifier, environment)
   }
 }
 
@@ -84,9 +82,7 @@ package final class ProviderTokenSource: Sendable {
 
   /// The service has accepted a request with the token of this generation. One call per connection
   /// and generation is enough.
-  package func accepted(generation: UInt64) {
-    state.withLock { $0.machine.accepted(generation: generation) }
-  }
+  package func accepted(generation: UInt64) { state.withLock { $0.machine.accepted(generation: generation) } }
 
   /// The service has refused a token; see
   /// ``ProviderTokenMachine/refused(_:generation:date:now:unixSeconds:)``.
