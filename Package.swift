@@ -249,7 +249,3 @@ case "engine":
 case "service": package.targets.removeAll { engineTests.contains($0.name) }
 default: break
 }
-if Context.environment["CARILLON_DOCS"] != nil {
-  // ops/docs builds Sources/Carillon/Documentation.docc with it.
-  package.dependencies.append(.package(url: "https://github.com/swiftlang/swift-docc-plugin", from: "1.5.0"))
-}

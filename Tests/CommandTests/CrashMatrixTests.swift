@@ -16,7 +16,7 @@ struct CrashMatrixTests {
     "nothing is lost, and the account of the whole campaign equals what arrived, line by line", .timeLimit(.minutes(60))
   )
   func matrix() async throws {
-    let wanted = Int(clamping: Self.number("CARILLON_KILLS") ?? 40)
+    let wanted = Int(clamping: Self.number("CARILLON_KILLS") ?? 24)
     let firstSeed = Self.number("CARILLON_FIRST_SEED") ?? UInt64.random(in: 1...1_000_000)
     let started = ContinuousClock.now
     var sums = CrashScenario.Result()

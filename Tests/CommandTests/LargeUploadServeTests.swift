@@ -6,7 +6,7 @@ internal import Testing
 struct LargeUploadServeTests {
   /// What a service may take more than before while it reads a body.
   private static let megabyteLimit = 12
-  private static let bodyMegabytes = 24
+  private static let bodyMegabytes = 16
 
   @Test("an audience and an import are streamed to the disk, and never held")
   func memory() async throws {

@@ -6,7 +6,7 @@ internal import PushWire
 extension CampaignReader {
   /// How long a chunk waits for room before it is written into the journal without a lane. Lanes
   /// that work make room within this time, and then nothing is written twice.
-  private static let patience = Duration.milliseconds(100)
+  private static let roomWait = Duration.milliseconds(100)
 
   var isReservoirEmpty: Bool { reservoir?.isEmpty ?? true }
 
@@ -51,7 +51,7 @@ extension CampaignReader {
   /// Whether lanes will probably make room soon.
   private func mayWait(since deadline: inout Instant?) -> Bool {
     let now = shared.loop.now
-    let end = deadline ?? now + Self.patience
+    let end = deadline ?? now + Self.roomWait
     deadline = end
     return now < end && !shared.isHeld && shared.status.trouble == nil
   }

@@ -6,8 +6,8 @@ internal import PushWire
 ///
 /// When a thousand apps connect at once, their handshakes would otherwise delay each other on both
 /// sides until all of them time out. A waiting dial has not begun, so its time-out does not run.
-/// Each endpoint has its own limit, and a dial that takes long gives its place up, so an endpoint
-/// that does not answer delays no other.
+/// Each endpoint has its own limit, and a slow dial releases its slot, so an endpoint that does not
+/// answer delays no other.
 final class DialThrottle: @unchecked Sendable {
   // Sync: used on `eventLoop` only; init only stores.
   private let eventLoop: any EventLoop
@@ -28,7 +28,7 @@ final class DialThrottle: @unchecked Sendable {
 
     fileprivate init(_ pacing: DialThrottle, endpoint: String) {
       (self.pacing, self.endpoint) = (pacing, endpoint)
-      timer = pacing.eventLoop.scheduleTask(in: DialThrottle.patience) { self.ended(isOpen: false) }
+      timer = pacing.eventLoop.scheduleTask(in: DialThrottle.slotLimit) { self.ended(isOpen: false) }
     }
 
     /// The connection is open, or will never be. Only the first call has an effect.
@@ -40,8 +40,8 @@ final class DialThrottle: @unchecked Sendable {
     }
   }
 
-  /// A dial that takes longer than this gives its place up.
-  private static let patience = TimeAmount.seconds(2)
+  /// A dial slower than this releases its slot.
+  private static let slotLimit = TimeAmount.seconds(2)
 
   init(_ eventLoop: any EventLoop) { self.eventLoop = eventLoop }
 

@@ -25,7 +25,7 @@ package struct ClaimOrder: Hashable, Sendable {
   private var passedCounts = [Int](repeating: 0, count: Rank.allCases.count)
 
   /// After this many claims by higher ranks, a rank has its turn.
-  private static let patience = 7
+  private static let passedLimit = 7
 
   package init() {}
 
@@ -48,7 +48,7 @@ package struct ClaimOrder: Hashable, Sendable {
     var due: Rank?
     for rank in Rank.allCases where wantingCounts[rank.rawValue] > 0 {
       let passed = passedCounts[rank.rawValue]
-      if passed >= Self.patience, passed > (due.map { passedCounts[$0.rawValue] } ?? 0) { due = rank }
+      if passed >= Self.passedLimit, passed > (due.map { passedCounts[$0.rawValue] } ?? 0) { due = rank }
     }
     return due
   }

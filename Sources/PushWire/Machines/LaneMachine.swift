@@ -304,9 +304,9 @@ package struct LaneMachine: ~Copyable {
   /// If the gateway is known to answer probes, the wait is longer than the quiet period: its answer
   /// proves more.
   private mutating func stepWhileProbing(_ probe: Probe, now: Instant) -> Step {
-    let patience = probesAreProven ? policy.quiet * 4 : policy.quiet
+    let limit = probesAreProven ? policy.quiet * 4 : policy.quiet
     if !window.isDelivered { return .wait(until: recheck(now: now)) }
-    let deadline = max(probe.sentAt, connection.drainedAt) + patience
+    let deadline = max(probe.sentAt, connection.drainedAt) + limit
     guard deadline <= now else { return .wait(until: deadline) }
     // No answer, and the connection is open. What was sent is accepted/quiet, and this connection
     // cannot be used any more.
