@@ -36,7 +36,9 @@ struct CampaignWatchCommand: AsyncParsableCommand {
           return !isEnd
         }
       } catch let failure as ServiceFailure where failure.status == nil {
-        guard let last = heard.withLock({ $0 }), ContinuousClock.now - start - last < silenceLimit else { throw failure }
+        guard let last = heard.withLock({ $0 }), ContinuousClock.now - start - last < silenceLimit else {
+          throw failure
+        }
       }
       if !isOver { try await Task.sleep(for: .seconds(1)) }
     }
