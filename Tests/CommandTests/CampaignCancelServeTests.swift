@@ -80,7 +80,7 @@ struct CampaignCancelServeTests {
     try await running.restart()
     site = running.campaigns
     try await cancel(paused, "paused, in another process")
-    for _ in 0..<10 { try await cancel(try await uploaded(""), "as it begins") }
+    for _ in 0..<10 { try await cancel(try await uploaded(#","rateLimit":2000"#), "as it begins") }
     Self.compare(told, with: try await running.end().compactMap(\.token))
   }
 

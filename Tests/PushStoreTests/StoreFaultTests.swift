@@ -245,7 +245,7 @@ struct StoreFaultTests {
     return count
   }
 
-  /// Each fifth, from a random one on, so that many runs try them all; with
+  /// Each ninth, from a random one on, so that many runs try them all; with
   /// `CARILLON_EVERY_FAULT=1` each of them, in a minute and a half.
   @Test("each operation fails, once or for good", arguments: [false, true])
   func everyOperation(forGood: Bool) async throws {
@@ -253,8 +253,8 @@ struct StoreFaultTests {
     #expect(count > 100)
     let isWhole = ProcessInfo.processInfo.environment["CARILLON_EVERY_FAULT"] != nil
     var random = SeededGenerator.fresh()
-    let first = isWhole ? 1 : Int.random(in: 1...5, using: &random)
-    for failing in stride(from: first, through: count, by: isWhole ? 1 : 5) {
+    let first = isWhole ? 1 : Int.random(in: 1...9, using: &random)
+    for failing in stride(from: first, through: count, by: isWhole ? 1 : 9) {
       do {
         _ = try await Self.attempt(failing: failing, forGood: forGood)
       } catch {
