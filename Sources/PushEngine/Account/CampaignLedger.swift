@@ -9,8 +9,6 @@ package final class CampaignLedger: Sendable {
     var account = Account()
     var isIntakeClosed = false
     var unread: UnreadAudience?
-
-    var isFinished: Bool { isIntakeClosed && account.inFlight == 0 }
   }
 
   private let state = Mutex(State())
@@ -168,8 +166,9 @@ package final class CampaignLedger: Sendable {
   private func change(_ body: (inout State) -> Void) {
     let isFinished = state.withLock { state in
       body(&state)
-      precondition(state.account.inFlight >= 0, "more outcomes than submissions")
-      return state.isFinished
+      let inFlight = state.account.inFlight
+      precondition(inFlight >= 0, "more outcomes than submissions")
+      return state.isIntakeClosed && inFlight == 0
     }
     if isFinished { ended.open() }
   }

@@ -70,7 +70,9 @@ internal import PushWire
     tokenColumn = header.tokenColumn
     identifierColumn = readsHeaders ? header.identifierColumn : nil
     collapseColumn = readsHeaders ? header.collapseColumn : nil
-    (self.renderer, self.numbersRows, self.selection) = (renderer, numbersRows, selection)
+    self.renderer = renderer
+    self.numbersRows = numbersRows
+    self.selection = selection
     record = AudienceRecord(columnLimit: columnCount)
     recordEnd = AudienceRecordEnd(isCSV: isCSV)
     unsafe carry = .allocate(byteCount: Self.lineByteLimit, alignment: 16)
@@ -331,25 +333,17 @@ internal import PushWire
     if identifierColumn != nil || collapseColumn != nil {
       return unsafe takePersonal(text, tokenText: tokenText, tokenCount: tokenCount, into: chunk)
     }
-    guard let count = unsafe render(text, tokenText: tokenText, tokenCount: tokenCount, into: chunk) else { return }
-    add(.ready, textCount: tokenCount, payloadCount: count, to: chunk)
-  }
-
-  /// Renders a row's own payload. Returns its size, 0 without a template; nil if the row cannot be
-  /// sent and was added as such.
-  @inline(__always)
-  private func render(
-    _ text: UnsafeRawBufferPointer, tokenText: UnsafeRawBufferPointer, tokenCount: Int, into chunk: AudienceChunk
-  ) -> Int? {
-    guard let renderer else { return 0 }
+    guard let renderer else {
+      add(.ready, textCount: tokenCount, payloadCount: 0, to: chunk)
+      return
+    }
     let room = unsafe UnsafeMutableRawBufferPointer(
       start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
     switch unsafe renderer.render(record, of: text, into: room) {
-    case .rendered(let count): return count
+    case .rendered(let count): add(.ready, textCount: tokenCount, payloadCount: count, to: chunk)
     case .tooLarge: add(.payloadTooLarge, textCount: tokenCount, payloadCount: 0, to: chunk)
     case .notUTF8: unsafe addText(tokenText, .malformedText, to: chunk)
     }
-    return nil
   }
 
   /// Takes a row with own headers, whose token has been read.
@@ -375,8 +369,15 @@ internal import PushWire
       }
       collapseCount = count
     }
-    guard let payloadCount = unsafe render(text, tokenText: tokenText, tokenCount: tokenCount, into: chunk) else {
-      return
+    var payloadCount = 0
+    if let renderer {
+      let room = unsafe UnsafeMutableRawBufferPointer(
+        start: chunk.payloads + chunk.payloadEnd, count: chunk.payloadCapacity - chunk.payloadEnd)
+      switch unsafe renderer.render(record, of: text, into: room) {
+      case .rendered(let count): payloadCount = count
+      case .tooLarge: return add(.payloadTooLarge, textCount: tokenCount, payloadCount: 0, to: chunk)
+      case .notUTF8: return unsafe addText(tokenText, .malformedText, to: chunk)
+      }
     }
     let code = RingRecord.OwnHeaders.code(hasIdentifier: identifier != nil, collapseIdentifierByteCount: collapseCount)
     add(.ready, textCount: tokenCount, headersCode: code, payloadCount: payloadCount, to: chunk)
@@ -425,7 +426,8 @@ internal import PushWire
       line: line, payloadOffset: UInt32(truncatingIfNeeded: chunk.payloadEnd),
       payloadByteCount: UInt32(truncatingIfNeeded: payloadCount),
       tokenOffset: UInt32(truncatingIfNeeded: chunk.tokenEnd), tokenByteCount: UInt8(truncatingIfNeeded: textCount),
-      kind: kind, headersCode: headersCode)
+      kind: kind,
+      headersCode: headersCode)
     unsafe (chunk.entries + chunk.count).initialize(to: entry)
     chunk.count += 1
     chunk.readyCount += kind == .ready ? 1 : 0

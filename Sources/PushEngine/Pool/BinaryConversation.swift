@@ -105,14 +105,15 @@ final class BinaryConversation: Conversation {
       let record = ring.record(at: position)
       guard record.isNotification else {
         let end = position + record.blockCount
-        took(FramePacker.Run(fate: .cancelled, end: end, lastStart: position, count: 0), campaign: 0, now: now)
+        took(FramePacker.Run(kind: .padding, end: end, lastStart: position, count: 0), campaign: 0, now: now)
         position = end
         continue
       }
       let ledger = context.recorder.ledger(of: record.campaign)
       if ledger.isCancelled || context.link == nil {
-        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: record.mayHaveArrived)
-        took(run, campaign: record.campaign, now: now)
+        let isAbandoned = record.mayHaveArrived
+        let run = skipCancelled(from: position, to: to, campaign: record.campaign, abandoned: isAbandoned)
+        took(run, campaign: record.campaign, as: isAbandoned ? .abandoned : .cancelled, now: now)
         position = run.end
         continue
       }
@@ -120,8 +121,8 @@ final class BinaryConversation: Conversation {
         from: position, to: to, ring: ring, frames: ledger.frames, now: unixSeconds, oldEnd: ledger.ages.end(now: now))
       guard let run else { break }
       took(run, campaign: record.campaign, now: now)
-      if run.fate == .sent { packedCount += run.count }
-      if isResend, run.fate == .sent { context.recorder.resent(run.count, of: ledger) }
+      if run.kind == .packed { packedCount += run.count }
+      if isResend, run.kind == .packed { context.recorder.resent(run.count, of: ledger) }
       position = run.end
     }
     sendPacked()
@@ -141,15 +142,16 @@ final class BinaryConversation: Conversation {
     machine.handedOver(through: link.handedOverByteCount)
   }
 
-  private func took(_ run: FramePacker.Run, campaign: UInt32, now: Instant) {
+  private func took(_ run: FramePacker.Run, campaign: UInt32, as fate: ResendWindow.Fate? = nil, now: Instant) {
     ring.setSent(run.end)
     machine.packed(
-      to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: run.fate, now: now)
+      to: run.end, lastStart: run.lastStart, count: run.count, campaign: campaign, fate: fate ?? run.kind.fate,
+      now: now)
   }
 
   /// Neighbouring notifications that leave the ring for the same reason without being sent.
   private func skipCancelled(from: UInt64, to: UInt64, campaign: UInt32, abandoned: Bool) -> FramePacker.Run {
-    var run = FramePacker.Run(fate: abandoned ? .abandoned : .cancelled, end: from, lastStart: from, count: 0)
+    var run = FramePacker.Run(kind: .packed, end: from, lastStart: from, count: 0)
     while run.end < to {
       let record = ring.record(at: run.end)
       if record.isNotification {
@@ -259,6 +261,17 @@ final class BinaryConversation: Conversation {
       shared.foundSurplus(for: statistics.usefulLaneCount(for: held, within: BacklogLimit.target), now: loop.now)
     } else if !isDraining, !shared.scheduler.lanes.contains(where: { $0 !== lane && $0.isSpare }) {
       context.report(.lacksSpare)
+    }
+  }
+}
+
+extension FramePacker.Run.Kind {
+  fileprivate var fate: ResendWindow.Fate {
+    switch self {
+    case .packed: .sent
+    case .expired: .expired
+    case .expiredInDoubt: .abandoned
+    case .padding: .cancelled
     }
   }
 }

@@ -66,15 +66,24 @@ package struct CampaignFrames: Sendable {
 package struct FramePacker: ~Copyable {
   /// What a call to ``pack(from:to:ring:frames:now:)`` took from the ring.
   package struct Run: Hashable {
-    /// Cancelled: only padding, without a notification. Expired and abandoned: the expiration date
-    /// has passed, so they are not packed and not to be sent.
-    package var fate: ResendWindow.Fate
+    /// A type of this module: comparing one of another takes a call for each frame.
+    package enum Kind: Hashable {
+      case packed
+      /// The expiration date has passed: not packed and not to be sent.
+      case expired
+      /// Expired too, but an earlier connection may have delivered it.
+      case expiredInDoubt
+      /// Only padding, without a notification.
+      case padding
+    }
+
+    package var kind: Kind
     package var end: UInt64
     package var lastStart: UInt64
     package var count: Int
 
-    package init(fate: ResendWindow.Fate, end: UInt64, lastStart: UInt64, count: Int) {
-      (self.fate, self.end, self.lastStart, self.count) = (fate, end, lastStart, count)
+    package init(kind: Kind, end: UInt64, lastStart: UInt64, count: Int) {
+      (self.kind, self.end, self.lastStart, self.count) = (kind, end, lastStart, count)
     }
   }
 
@@ -128,7 +137,7 @@ package struct FramePacker: ~Copyable {
     from: UInt64, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32, oldEnd: UInt64 = 0
   ) -> Run? {
     guard from < to else { return nil }
-    var run = Run(fate: .cancelled, end: from, lastStart: from, count: 0)
+    var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
     let frameByteCount = frames.template.frameByteCount
     while run.end < to {
       let record = ring.record(at: run.end)
@@ -140,13 +149,13 @@ package struct FramePacker: ~Copyable {
       let expiration = record.expiration ?? frames.expiration
       let isPast = if let expiration { expiration != 0 && expiration <= now } else { false }
       let isExpired = isPast || record.ordinal < oldEnd
-      let fate: ResendWindow.Fate = !isExpired ? .sent : record.mayHaveArrived ? .abandoned : .expired
-      guard run.count == 0 || run.fate == fate else { break }
+      let kind: Run.Kind = !isExpired ? .packed : record.mayHaveArrived ? .expiredInDoubt : .expired
+      guard run.count == 0 || run.kind == kind else { break }
       if !isExpired, !packOne(record, position: run.end, frames: frames, frameByteCount: frameByteCount) {
         isFull = true
         break
       }
-      run.fate = fate
+      run.kind = kind
       run.lastStart = run.end
       run.end += record.blockCount
       run.count += 1

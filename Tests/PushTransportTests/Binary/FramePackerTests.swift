@@ -119,7 +119,7 @@ struct FramePackerTests {
     let run = packer.pack(from: 0, to: ring.published, ring: ring, frames: common, now: 1_700_000_000)
     #expect(run?.count == 60, "seed \(seed)")
     #expect(run?.end == ring.published, "seed \(seed)")
-    #expect(run?.fate == .sent, "seed \(seed)")
+    #expect(run?.kind == .packed, "seed \(seed)")
     let bytes = unsafe Array(packer.bytes)
     #expect(bytes == expected, "seed \(seed)")
     #expect(unsafe decode(packer.bytes) == expectedReads, "seed \(seed)")
@@ -136,7 +136,7 @@ struct FramePackerTests {
     let run = packer.pack(
       from: 0, to: ring.published, ring: ring, frames: frames(1, .framed, expiration: 1_800_000_000, priority: 10),
       now: 1_700_000_000)
-    #expect(run == Run(fate: .sent, end: 3, lastStart: 1, count: 2))
+    #expect(run == Run(kind: .packed, end: 3, lastStart: 1, count: 2))
     #expect(
       unsafe decode(packer.bytes) == [
         Read(command: .framed, token: [9], payload: payload, identifier: 1, expiration: 1_800_000_000, priority: 10),
@@ -156,7 +156,7 @@ struct FramePackerTests {
     var packer = FramePacker(byteCountBound: 4096, buffers: LoopBuffers())
     packer.clear()
     let run = packer.pack(from: wrap - 2, to: ring.published, ring: ring, frames: frames(), now: 0)
-    #expect(run == Run(fate: .sent, end: wrap + 2, lastStart: wrap + 1, count: 4))
+    #expect(run == Run(kind: .packed, end: wrap + 2, lastStart: wrap + 1, count: 4))
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2])
     #expect((wrap - 2..<wrap + 2).map { ResendWindow.identifier(at: $0) } == [0x7FFF_FFFE, 0x7FFF_FFFF, 1, 2])
   }
@@ -219,13 +219,13 @@ struct FramePackerTests {
     let other = CampaignFrames(campaign: 2, command: .framed, payload: Array("{}".utf8), expiration: nil, priority: nil)
     #expect(
       packer.pack(from: 0, to: 4, ring: ring, frames: frames(), now: 0)
-        == Run(fate: .sent, end: 2, lastStart: 1, count: 2))
+        == Run(kind: .packed, end: 2, lastStart: 1, count: 2))
     #expect(
       packer.pack(from: 2, to: 4, ring: ring, frames: other, now: 0)
-        == Run(fate: .sent, end: 3, lastStart: 2, count: 1))
+        == Run(kind: .packed, end: 3, lastStart: 2, count: 1))
     #expect(
       packer.pack(from: 3, to: 4, ring: ring, frames: frames(), now: 0)
-        == Run(fate: .sent, end: 4, lastStart: 3, count: 1))
+        == Run(kind: .packed, end: 4, lastStart: 3, count: 1))
     #expect(unsafe decode(packer.bytes).map(\.payload) == [payload, payload, Array("{}".utf8), payload])
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 2, 3, 4])
   }
@@ -242,15 +242,15 @@ struct FramePackerTests {
     packer.clear()
     #expect(
       packer.pack(from: 0, to: 3, ring: ring, frames: frames(), now: 0)
-        == Run(fate: .cancelled, end: 3, lastStart: 0, count: 0))
+        == Run(kind: .padding, end: 3, lastStart: 0, count: 0))
     #expect(packer.byteCount == 0)
     #expect(
       packer.pack(from: 0, to: ring.published, ring: ring, frames: frames(), now: 0)
-        == Run(fate: .sent, end: 11, lastStart: 6, count: 2))
+        == Run(kind: .packed, end: 11, lastStart: 6, count: 2))
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [4, 7])
     #expect(
       packer.pack(from: 7, to: 11, ring: ring, frames: frames(), now: 0)
-        == Run(fate: .cancelled, end: 11, lastStart: 7, count: 0))
+        == Run(kind: .padding, end: 11, lastStart: 7, count: 0))
   }
 
   @Test(
@@ -265,11 +265,11 @@ struct FramePackerTests {
     var packer = FramePacker(byteCountBound: 65_536, buffers: LoopBuffers())
     packer.clear()
     let run = packer.pack(from: 0, to: 1, ring: ring, frames: frames(1, .framed, expiration: common), now: 1_000)
-    #expect(run == Run(fate: isExpired ? .expired : .sent, end: 1, lastStart: 0, count: 1))
+    #expect(run == Run(kind: isExpired ? .expired : .packed, end: 1, lastStart: 0, count: 1))
     #expect((packer.byteCount == 0) == isExpired)
   }
 
-  @Test("fates of runs: sent, expired, expired but perhaps delivered")
+  @Test("kinds of runs: packed, expired, expired but perhaps delivered")
   func kinds() {
     let ring = NotificationRing(blockCount: 256)
     for (ordinal, expiration) in [(0, nil), (1, 1), (2, 1), (3, 1), (4, nil)] as [(UInt64, UInt32?)] {
@@ -287,8 +287,8 @@ struct FramePackerTests {
     }
     #expect(
       runs == [
-        Run(fate: .sent, end: 1, lastStart: 0, count: 1), Run(fate: .expired, end: 3, lastStart: 2, count: 2),
-        Run(fate: .abandoned, end: 4, lastStart: 3, count: 1), Run(fate: .sent, end: 5, lastStart: 4, count: 1),
+        Run(kind: .packed, end: 1, lastStart: 0, count: 1), Run(kind: .expired, end: 3, lastStart: 2, count: 2),
+        Run(kind: .expiredInDoubt, end: 4, lastStart: 3, count: 1), Run(kind: .packed, end: 5, lastStart: 4, count: 1),
       ])
     #expect(unsafe decode(packer.bytes).map(\.identifier) == [1, 5])
   }
