@@ -35,7 +35,8 @@ extension JournalCampaigns {
     }
 
     private static func preparation(_ library: String, _ fault: String) -> String {
-      "export LD_PRELOAD='\(library)' CARILLON_FAULT='\(fault)' CARILLON_FAULT_COUNT=faults SWIFT_BACKTRACE=enable=no; exec"
+      "export LD_PRELOAD='\(library)' CARILLON_FAULT='\(fault)' CARILLON_FAULT_COUNT=faults; "
+        + "export SWIFT_BACKTRACE=enable=no; exec"
     }
 
     @Test("once or always, it changes no account", arguments: all)

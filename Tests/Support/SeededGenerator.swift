@@ -1,18 +1,16 @@
 internal import Foundation
+internal import PushWire
 
-/// SplitMix64, a small random generator. One seed determines its whole sequence, so a failing test
+/// A small random generator. One seed determines its whole sequence, so a failing test
 /// can be repeated.
 ///
 /// A seed that is an argument of its test is printed as the test starts. Other tests use
 /// ``fresh(_:)``.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
   package let seed: UInt64
-  private var state: UInt64
+  private var generator: SplitMix64
 
-  package init(seed: UInt64) {
-    self.seed = seed
-    state = seed
-  }
+  package init(seed: UInt64) { (self.seed, generator) = (seed, SplitMix64(seed: seed)) }
 
   /// One with a random seed, which is printed at once: a trap loses every later message.
   package static func fresh(_ function: String = #function) -> SeededGenerator {
@@ -27,13 +25,7 @@ package struct SeededGenerator: RandomNumberGenerator, Sendable {
     return seed
   }
 
-  package mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
+  package mutating func next() -> UInt64 { generator.next() }
 }
 
 extension SeededGenerator {
