@@ -11,7 +11,7 @@ struct HealthListenerTests {
   func saturated() async {
     await #expect(processExitsWith: .success) {
       let admin = AdminRoutes(
-        isReady: { true }, metrics: { [] }, requests: RequestMetrics(MetricsRegistry(Metric.all)), access: nil)
+        isReady: { true }, metrics: { [] }, requests: RequestMetrics(Histograms()), access: nil)
       let listener = ControlListener(
         admin.responder, Listen(host: "127.0.0.1", port: 0), ServerConfiguration.API(), certificate: nil, .health,
         channels: OpenChannels(), reserve: DescriptorReserve { _ in }, drain: .zero, logger: Logger(label: "test"),

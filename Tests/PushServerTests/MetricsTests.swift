@@ -59,8 +59,8 @@ struct MetricSample: Hashable {
 
 @Suite("Metrics")
 struct MetricsTests {
-  private static func samples(_ registry: MetricsRegistry) throws -> [MetricSample] {
-    let text = String(decoding: registry.text, as: UTF8.self)
+  private static func samples(_ text: MetricsText) throws -> [MetricSample] {
+    let text = String(decoding: text.bytes, as: UTF8.self)
     #expect(text.isEmpty || text.hasSuffix("\n"))
     return try text.split(separator: "\n").filter { !$0.hasPrefix("#") }.map {
       try #require(MetricSample($0), "\($0)")
@@ -71,11 +71,11 @@ struct MetricsTests {
   func escaping() throws {
     let hostile = "a\"b\\c\nd{}, e=\"f\" ü"
     let description = MetricDescription(name: "things_total", help: "One\\two\nthree.", kind: .counter)
-    let registry = MetricsRegistry([description])
-    registry.counter(description, [("app", hostile), ("b", "")]).set(total: 3)
-    let text = String(decoding: registry.text, as: UTF8.self)
+    var export = MetricsText([description])
+    export.add(description, 3, ("app", hostile), ("b", ""))
+    let text = String(decoding: export.bytes, as: UTF8.self)
     #expect(text.hasPrefix("# HELP things_total One\\\\two\\nthree.\n# TYPE things_total counter\n"))
-    let sample = try #require(try Self.samples(registry).first)
+    let sample = try #require(try Self.samples(export).first)
     #expect(sample.name == "things_total")
     #expect(sample.labels == ["app": hostile, "b": ""])
     #expect(sample.value == 3)
@@ -83,14 +83,15 @@ struct MetricsTests {
 
   @Test("a histogram has cumulative buckets, its sum in base units and its count")
   func histogram() throws {
-    let registry = MetricsRegistry([Metric.journalSync])
-    #expect(registry.text.isEmpty, "a metric without a series is not exported")
-    let series = registry.histogram(Metric.journalSync, [("disk", "a")])
+    var export = MetricsText([Metric.journalSync])
+    #expect(export.bytes.isEmpty, "a metric without a value is not exported")
+    let series = HistogramSeries(Metric.journalSync, [("disk", "a")])
     series.record(.milliseconds(2))
     series.record(.milliseconds(2.5))
     series.record(ticks: 20_000_000, count: 3)
     series.record(.seconds(100))
-    let samples = try Self.samples(registry)
+    export.add(series)
+    let samples = try Self.samples(export)
     let buckets = samples.filter { $0.name == "carillon_journal_fsync_seconds_bucket" }
     #expect(buckets.count == 12)
     func count(_ bound: String) -> Double? { buckets.first { $0.labels["le"] == bound }?.value }
@@ -106,22 +107,29 @@ struct MetricsTests {
     #expect(samples.first { $0.name == "carillon_journal_fsync_seconds_count" }?.value == 6)
   }
 
-  @Test("the same name and labels are one series; a removed one is exported no longer")
-  func identity() throws {
-    let registry = MetricsRegistry(Metric.all)
-    registry.counter(Metric.resent, [("app", "a")]).set(total: 2)
-    registry.counter(Metric.resent, [("app", "a")]).set(total: 3)
-    registry.counter(Metric.resent, [("app", "a\"b")]).set(total: 5)
-    registry.gauge(Metric.paused, [("app", "a"), ("why", "operator")]).set(1)
-    registry.gauge(Metric.credentialExpiry, [("app", "a\"b")]).set(7)
-    #expect(try Self.samples(registry).map(\.value) == [3, 5, 1, 7])
-    registry.remove(apps: ["a"])
-    #expect(try Self.samples(registry).map(\.value) == [5, 7])
-    registry.remove(Metric.credentialExpiry, [("app", "a\"b")])
-    registry.remove(Metric.credentialExpiry, [("app", "a")])
-    #expect(try Self.samples(registry).map(\.value) == [5])
-    registry.counter(Metric.resent, [("app", "a")]).set(total: 1)
-    #expect(try Self.samples(registry).map(\.value) == [5, 1])
+  @Test("the same name and labels are one histogram; those of a removed app are gone, and no others")
+  func identity() {
+    let histograms = Histograms()
+    let first = histograms.series(Metric.batchSize, ("app", "a"))
+    let others = [
+      histograms.series(Metric.batchSize, ("app", "ab")), histograms.series(Metric.deliveryDuration, ("app", "b")),
+      histograms.series(Metric.requestDuration, ("route", "a")),
+    ]
+    #expect(histograms.series(Metric.batchSize, ("app", "a")) === first)
+    histograms.remove(apps: ["a"])
+    #expect(histograms.all.map(ObjectIdentifier.init) == others.map(ObjectIdentifier.init))
+    #expect(histograms.series(Metric.deliveryDuration, ("app", "b")) === others[1])
+    #expect(histograms.series(Metric.batchSize, ("app", "a")) !== first)
+  }
+
+  @Test("the lines of a metric stand together, in the order in which they were added")
+  func families() throws {
+    var export = MetricsText(Metric.all)
+    export.add(Metric.paused, 1, ("app", "a"))
+    export.add(Metric.resent, 2, ("app", "a"))
+    export.add(Metric.paused, 3, ("app", "b"))
+    export.add(Metric.resent, 4, ("app", "b"))
+    #expect(try Self.samples(export).map(\.value) == [2, 4, 1, 3])
   }
 
   @Test("names follow Prometheus: base units, _total on counters only, few buckets")

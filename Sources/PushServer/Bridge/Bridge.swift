@@ -89,7 +89,7 @@ package final class Bridge: Sendable {
 
   // MARK: Clients
 
-  /// Connections that were held, and such that were closed, because of `handshakes-per-second`.
+  /// Connections that were delayed, and such that were closed, because of `handshakes-per-second`.
   var handshakeEpisodes: HandshakeEpisodes { state.withLock { $0.episodes } }
 
   /// When a new connection may begin its handshake.

@@ -80,7 +80,7 @@ extension Bridge {
         let turn = admits(channel.remoteAddress?.ipAddress ?? "", now: now)
         if turn == .never { throw TurnedAway() }
         channels.add(channel)
-        if case .at(let time) = turn { try hold(channel, until: time) }
+        if case .at(let time) = turn { try delay(channel, until: time) }
         try keepAlive(channel)
         try channel.pipeline.syncOperations.addHandler(handler(self, tls))
       }
@@ -90,7 +90,7 @@ extension Bridge {
   }
 
   /// Nothing is read from a connection before its turn.
-  private func hold(_ channel: any Channel, until time: Instant) throws {
+  private func delay(_ channel: any Channel, until time: Instant) throws {
     try channel.syncOptions?.setOption(.autoRead, value: false)
     channel.eventLoop.scheduleTask(deadline: .uptimeNanoseconds(min(time.nanoseconds, UInt64(Int64.max)))) {
       try? channel.syncOptions?.setOption(.autoRead, value: true)

@@ -3,24 +3,24 @@ internal import PushWire
 /// Bounds the new connections of each address in a second: some old clients connect again hundreds
 /// of times a second, without a pause, when something is wrong.
 ///
-/// A connection above the rate is held until its turn. One that is closed instead loses what its
+/// A connection above the rate is delayed until its turn. One that is closed instead loses what its
 /// client has written, and many clients do not notice.
 struct HandshakeLimit: Sendable {
   enum Turn: Hashable {
     case now
-    /// It is held, and nothing is read from it until then.
+    /// It is delayed, and nothing is read from it until then.
     case at(Instant)
-    /// It is closed: too many of its address are held.
+    /// It is closed: too many of its address are delayed.
     case never
   }
 
   private struct Bucket {
-    /// Negative: so many connections are held.
+    /// Negative: so many connections are delayed.
     var tokens: Double
     var at: Instant
   }
 
-  /// How long a connection is held at most.
+  /// How long a connection is delayed at most.
   static let longestWait = Duration.seconds(30)
   /// At this number of addresses, those that are full again are dropped.
   private static let addressLimit = 4096
@@ -37,10 +37,10 @@ struct HandshakeLimit: Sendable {
       if buckets.count >= Self.addressLimit { return .never }
     }
     let available = tokens(buckets[address] ?? Bucket(tokens: burst, at: now), now: now)
-    let isHeldTooLong = available - 1 < -rate * Self.longestWait.inSeconds
-    let left = isHeldTooLong ? available : available - 1
+    let isDelayedTooLong = available - 1 < -rate * Self.longestWait.inSeconds
+    let left = isDelayedTooLong ? available : available - 1
     buckets[address] = Bucket(tokens: left, at: now)
-    if isHeldTooLong { return .never }
+    if isDelayedTooLong { return .never }
     return left >= 0 ? .now : .at(now + .seconds(-left / rate))
   }
 
@@ -52,9 +52,9 @@ struct HandshakeLimit: Sendable {
   }
 }
 
-/// Held and closed connections of addresses that open too many: one line of the log a minute.
+/// Delayed and closed connections of addresses that open too many: one line of the log a minute.
 struct HandshakeEpisodes: Sendable {
-  private(set) var heldCount = 0
+  private(set) var delayedCount = 0
   private(set) var turnedAwayCount = 0
   private var loggedAt: Instant?
 
@@ -64,7 +64,7 @@ struct HandshakeEpisodes: Sendable {
   mutating func add(_ turn: HandshakeLimit.Turn, now: Instant) -> Bool {
     switch turn {
     case .now: return false
-    case .at: heldCount += 1
+    case .at: delayedCount += 1
     case .never: turnedAwayCount += 1
     }
     if let loggedAt, now.since(loggedAt) < Self.silence { return false }

@@ -4,75 +4,56 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// One app's series that the engine and the bridge count themselves, set at the export.
-struct AppMetrics {
-  let app: String
-  let registry: MetricsRegistry
-
+/// One app's values that the engine and the bridge count themselves, read at the export.
+extension MetricsText {
   /// Exported from the beginning, so that the first of them is seen as an increase.
   private static let usualStatuses: [GatewayStatus] = [
     .processingError, .invalidPayloadSize, .invalidToken, .shutdown,
   ]
 
-  static func batchLabels(_ app: String) -> [(String, String)] { [("app", app)] }
-  static func deliveryLabels(_ app: String) -> [(String, String)] { [("app", app), ("stage", "gateway")] }
-
-  func update(_ push: PushApp) {
-    let account = push.tally.account
-    count(Metric.submitted, account.submitted)
+  mutating func add(_ push: PushApp) {
+    let (app, account) = (("app", push.id), push.tally.account)
+    add(Metric.submitted, account.submitted, app)
     let outcomes = OutcomeLabels.counts(account)
     let others = outcomes.keys.filter { !OutcomeLabels.always.contains($0) }
     for labels in OutcomeLabels.always + others {
-      count(Metric.outcomes, outcomes[labels] ?? 0, ("outcome", labels.outcome), ("reason", labels.reason))
+      add(Metric.outcomes, outcomes[labels] ?? 0, app, ("outcome", labels.outcome), ("reason", labels.reason))
     }
-    count(Metric.resent, account.resent)
-    count(Metric.possibleDuplicates, account.possibleDuplicates)
+    add(Metric.resent, account.resent, app)
+    add(Metric.possibleDuplicates, account.possibleDuplicates, app)
     for ending in ConnectionEnding.allCases {
-      count(Metric.reconnects, push.tally.count(of: ending), ("cause", ending.label))
+      add(Metric.reconnects, push.tally.count(of: ending), app, ("cause", ending.label))
     }
     let status = push.status
     for priority in [10, 5, 1] {
-      gauge(Metric.queueNotifications, Double(status.queue.byPriority[priority] ?? 0), ("priority", "\(priority)"))
+      add(Metric.queueNotifications, status.queue.byPriority[priority] ?? 0, app, ("priority", "\(priority)"))
     }
-    gauge(Metric.queueBytes, Double(status.queue.byteCount))
-    gauge(Metric.queueOldest, status.queue.oldestAge / .seconds(1))
-    gauge(Metric.campaignStalled, status.campaignStall / .seconds(1))
-    gauge(Metric.window, Double(status.windowNotifications))
-    gauge(Metric.connections, Double(status.connections.open), ("state", "open"))
-    gauge(Metric.connections, Double(status.connections.opening), ("state", "opening"))
-    gauge(Metric.connections, Double(status.connections.closed), ("state", "closed"))
+    add(Metric.queueBytes, status.queue.byteCount, app)
+    add(Metric.queueOldest, status.queue.oldestAge / .seconds(1), app)
+    add(Metric.campaignStalled, status.campaignStall / .seconds(1), app)
+    add(Metric.window, status.windowNotifications, app)
+    add(Metric.connections, status.connections.open, app, ("state", "open"))
+    add(Metric.connections, status.connections.opening, app, ("state", "opening"))
+    add(Metric.connections, status.connections.closed, app, ("state", "closed"))
     let causes = PauseCause.causes(status)
-    for cause in PauseCause.allCases { gauge(Metric.paused, causes.contains(cause) ? 1 : 0, ("why", cause.rawValue)) }
-    if let expiry = status.credentialExpiry {
-      gauge(Metric.credentialExpiry, Double(expiry))
-    } else {
-      // A token key may have replaced the certificate.
-      registry.remove(Metric.credentialExpiry, [("app", app)])
+    for cause in PauseCause.allCases {
+      add(Metric.paused, causes.contains(cause) ? 1 : 0, app, ("why", cause.rawValue))
     }
-    // A ``DeliveryObserver`` records in them.
-    _ = registry.histogram(Metric.batchSize, Self.batchLabels(app))
-    _ = registry.histogram(Metric.deliveryDuration, Self.deliveryLabels(app))
+    if let expiry = status.credentialExpiry { add(Metric.credentialExpiry, Double(expiry), app) }
   }
 
-  func update(_ bridge: BridgeCounts) {
-    gauge(Metric.bridgeClients, Double(bridge.clients))
-    count(Metric.bridgeFrames, bridge.frames)
-    count(Metric.bridgeAlreadyDelivered, bridge.alreadyDelivered)
-    gauge(Metric.bridgeLastAlreadyDelivered, Double((bridge.lastAlreadyDelivered?.milliseconds ?? 0) / 1000))
-    count(Metric.bridgeFeedback, bridge.feedback)
-    count(Metric.bridgeSilentCloses, bridge.silentCloses)
+  mutating func add(_ bridge: BridgeCounts, of app: String) {
+    let app = ("app", app)
+    add(Metric.bridgeClients, bridge.clients, app)
+    add(Metric.bridgeFrames, bridge.frames, app)
+    add(Metric.bridgeAlreadyDelivered, bridge.alreadyDelivered, app)
+    add(Metric.bridgeLastAlreadyDelivered, Double((bridge.lastAlreadyDelivered?.milliseconds ?? 0) / 1000), app)
+    add(Metric.bridgeFeedback, bridge.feedback, app)
+    add(Metric.bridgeSilentCloses, bridge.silentCloses, app)
     let usual = Self.usualStatuses.map(\.rawValue)
     for status in usual + bridge.responses.keys.filter({ !usual.contains($0) }) {
-      count(Metric.bridgeResponses, bridge.responses[status] ?? 0, ("status", "\(status)"))
+      add(Metric.bridgeResponses, bridge.responses[status] ?? 0, app, ("status", "\(status)"))
     }
-  }
-
-  private func count(_ metric: MetricDescription, _ total: Int, _ labels: (String, String)...) {
-    registry.counter(metric, [("app", app)] + labels).set(total: total)
-  }
-
-  private func gauge(_ metric: MetricDescription, _ value: Double, _ labels: (String, String)...) {
-    registry.gauge(metric, [("app", app)] + labels).set(value)
   }
 }
 

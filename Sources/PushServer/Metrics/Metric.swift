@@ -54,7 +54,7 @@ enum Metric {
     "Connections that were closed without an error response, because a frame of command 0 failed.")
   static let bridgeFeedback = counter(
     "carillon_bridge_feedback_total", "Devices that the feedback service has handed out.")
-  static let bridgeHeld = counter(
+  static let bridgeDelayed = counter(
     "carillon_bridge_held_total", "Connections that waited for their turn because their address opens too many.")
   static let bridgeTurnedAway = counter(
     "carillon_bridge_turned_away_total",
@@ -97,7 +97,7 @@ enum Metric {
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
     bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
-    bridgeFeedback, bridgeRefused, bridgeHeld, bridgeTurnedAway, journalSync, journalLag, journalFailed,
+    bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync, journalLag, journalFailed,
     descriptorsLacking, storeLog, requestDuration,
   ]
 }

@@ -4,6 +4,14 @@ struct MetricDescription: Hashable, Sendable {
     case counter
     case gauge
     case histogram(HistogramBounds)
+
+    var name: String {
+      switch self {
+      case .counter: "counter"
+      case .gauge: "gauge"
+      case .histogram: "histogram"
+      }
+    }
   }
 
   /// In base units; with `_total` if it is a counter.

@@ -7,21 +7,21 @@ internal import Synchronization
 
 /// The metrics of a service: counted as it happens, or read when they are exported.
 final class ServiceMetrics: Sendable {
-  let registry = MetricsRegistry(Metric.all)
+  private let histograms = Histograms()
   let requests: RequestMetrics
-  /// Held while the series of apps are set or removed.
+  /// Held while the series of apps are read or removed.
   private let apps = Mutex(())
 
-  init() { requests = RequestMetrics(registry) }
+  init() { requests = RequestMetrics(histograms) }
 
   /// Observes a deployment. To be called before it runs.
   func observe(_ deployment: Deployment) {
-    deployment.observeLanes { [registry] app in
+    deployment.observeLanes { [histograms] app in
       DeliveryObserver(
-        batchSize: registry.histogram(Metric.batchSize, AppMetrics.batchLabels(app)),
-        duration: registry.histogram(Metric.deliveryDuration, AppMetrics.deliveryLabels(app)))
+        batchSize: histograms.series(Metric.batchSize, ("app", app)),
+        duration: histograms.series(Metric.deliveryDuration, ("app", app), ("stage", "gateway")))
     }
-    let (journalSync, journalLag) = (registry.histogram(Metric.journalSync), registry.histogram(Metric.journalLag))
+    let (journalSync, journalLag) = (histograms.series(Metric.journalSync), histograms.series(Metric.journalLag))
     deployment.observeCommits { sync, lag in
       if let sync { journalSync.record(sync) }
       journalLag.record(lag)
@@ -32,30 +32,34 @@ final class ServiceMetrics: Sendable {
   /// longer, and before one of the same name is added.
   func remove(apps ids: [String]) {
     guard !ids.isEmpty else { return }
-    apps.withLock { _ in registry.remove(apps: ids) }
+    apps.withLock { _ in histograms.remove(apps: ids) }
   }
 
   /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
     _ deployment: Deployment, store: any Store, bridge: Bridge?, isReady: Bool, lacksDescriptors: Bool
   ) -> [UInt8] {
-    registry.gauge(Metric.ready).set(isReady ? 1 : 0)
-    registry.gauge(Metric.descriptorsLacking).set(lacksDescriptors ? 1 : 0)
-    registry.gauge(Metric.journalFailed).set(deployment.journalFailure == nil ? 0 : 1)
-    registry.gauge(Metric.storeLog).set(Double(store.logByteCount))
-    registry.counter(Metric.bridgeRefused).set(total: bridge?.refusedCount ?? 0)
+    var text = MetricsText(Metric.all)
+    text.add(Metric.ready, isReady ? 1 : 0)
+    text.add(Metric.descriptorsLacking, lacksDescriptors ? 1 : 0)
+    text.add(Metric.journalFailed, deployment.journalFailure == nil ? 0 : 1)
+    text.add(Metric.storeLog, Double(store.logByteCount))
+    text.add(Metric.bridgeRefused, bridge?.refusedCount ?? 0)
     let episodes = bridge?.handshakeEpisodes ?? HandshakeEpisodes()
-    registry.counter(Metric.bridgeHeld).set(total: episodes.heldCount)
-    registry.counter(Metric.bridgeTurnedAway).set(total: episodes.turnedAwayCount)
+    text.add(Metric.bridgeDelayed, episodes.delayedCount)
+    text.add(Metric.bridgeTurnedAway, episodes.turnedAwayCount)
     let counts = bridge?.counts
     apps.withLock { _ in
       for app in deployment.apps {
-        let metrics = AppMetrics(app: app.id, registry: registry)
-        metrics.update(app)
-        if let counts { metrics.update(counts[app.id] ?? BridgeCounts()) }
+        text.add(app)
+        // Without any value yet too, so that the first of them is seen as an increase.
+        _ = histograms.series(Metric.batchSize, ("app", app.id))
+        _ = histograms.series(Metric.deliveryDuration, ("app", app.id), ("stage", "gateway"))
+        if let counts { text.add(counts[app.id] ?? BridgeCounts(), of: app.id) }
       }
+      for histogram in histograms.all { text.add(histogram) }
     }
-    return registry.text
+    return text.bytes
   }
 }
 
@@ -66,13 +70,13 @@ final class RequestMetrics: Sendable {
     let status: Int
   }
 
-  private let registry: MetricsRegistry
+  private let histograms: Histograms
   private let known = Mutex<[Key: HistogramSeries]>([:])
 
   /// Methods that a route can have; a client may invent others.
   private static let methods: Set<String> = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
-  init(_ registry: MetricsRegistry) { self.registry = registry }
+  init(_ histograms: Histograms) { self.histograms = histograms }
 
   /// - Parameter route: the pattern of the address, such as `/v1/apps/{app}`; nil if there is none.
   func record(_ duration: Duration, route: String?, method: HTTPRequest.Method, status: HTTPResponse.Status) {
@@ -80,8 +84,8 @@ final class RequestMetrics: Sendable {
     let key = Key(route: route ?? "none", method: name, status: status.code)
     let series = known.withLock { known in
       if let series = known[key] { return series }
-      let series = registry.histogram(
-        Metric.requestDuration, [("route", key.route), ("method", key.method), ("code", String(key.status))])
+      let series = histograms.series(
+        Metric.requestDuration, ("route", key.route), ("method", key.method), ("code", String(key.status)))
       known[key] = series
       return series
     }

@@ -88,7 +88,7 @@ struct BridgeValueTests {
       episodes.add(.at(later), now: later),
     ]
     #expect(due == [false, true, false, true])
-    #expect(episodes.heldCount == 2)
+    #expect(episodes.delayedCount == 2)
     #expect(episodes.turnedAwayCount == 1)
   }
 
