@@ -128,7 +128,7 @@ struct CampaignRoutes: Sendable {
     }
     try request.bodyType([.json])
     let changes = try await access.body(of: request, context, under: grant)
-    _ = try JSONBody.value(changes[...])
+    _ = try JSONBody.members(changes[...])
     let room = try room(context, record, besides: changes.count)
     let changed = try await controller.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }

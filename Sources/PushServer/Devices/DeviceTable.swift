@@ -34,8 +34,7 @@ struct DeviceTable {
         column == "tags" ? .array(field.split(separator: " ").map { .string(String($0)) }) : .string(field)
       members.append(JSONMember(column, value))
     }
-    return try DeviceFields(members, known: DeviceRequest.lineFields)
-      .registration(token: nil, id: DeviceBlock.noID, now: now)
+    return try DeviceRequest.registration(line: members, now: now)
   }
 
   /// A field may be quoted, with each quotation mark in it doubled. None spans lines.

@@ -6,7 +6,7 @@ extension AudienceFilter {
 
   package init(_ value: JSONValue, at pointer: String) throws {
     self.init()
-    var fields = try FieldReader(value, at: pointer)
+    let fields = try FieldReader(value, fields: ["all", "any", "none", "languages"], at: pointer)
     all = try fields.tags("all", limit: Self.wordLimit)
     any = try fields.tags("any", limit: Self.wordLimit)
     none = try fields.tags("none", limit: Self.wordLimit)
@@ -17,13 +17,12 @@ extension AudienceFilter {
       }
       languages.append(language)
     }
-    try fields.finish()
   }
 }
 
 extension FieldReader {
   /// Tags as devices have them, however they were typed.
-  fileprivate mutating func tags(_ name: String, limit: Int) throws -> [String] {
+  fileprivate func tags(_ name: String, limit: Int) throws -> [String] {
     let texts = try texts(name, limit: limit) ?? []
     do { return try texts.map { try DeviceTag.normalised($0) } } catch let problem as Problem {
       throw wrong(name, problem.detail)

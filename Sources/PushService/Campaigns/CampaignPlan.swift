@@ -32,6 +32,10 @@ package struct CampaignPlan: Sendable {
   private(set) var quietHours: QuietHoursChoice?
   private(set) var isDryRun = false
 
+  private static let fields =
+    FieldReader.notificationFields + [
+      "name", "variants", "audience", "sendAt", "localSend", "rateLimit", "expiresAfter", "quietHours", "dryRun",
+    ]
   private static let nameLimit = 100
   private static let variantLimit = 200
   private static let rateRange = 1...100_000_000
@@ -39,19 +43,13 @@ package struct CampaignPlan: Sendable {
 
   /// - Throws: ``Problem`` with 400 naming the field that is wrong.
   package init(parsing bytes: ArraySlice<UInt8>) throws {
-    guard case .object(let members) = try JSONBody.value(bytes) else {
-      throw Problem.malformed("The body must be a JSON object.")
-    }
-    try self.init(members)
+    try self.init(JSONBody.members(bytes))
   }
 
   /// The same with some members replaced; null removes one.
   package func changed(by bytes: ArraySlice<UInt8>) throws -> CampaignPlan {
-    guard case .object(let changes) = try JSONBody.value(bytes) else {
-      throw Problem.malformed("The body must be a JSON object.")
-    }
     var members = members
-    for change in changes {
+    for change in try JSONBody.members(bytes) {
       members.removeAll { $0.key == change.key }
       if change.value != .null { members.append(change) }
     }
@@ -60,20 +58,15 @@ package struct CampaignPlan: Sendable {
 
   private init(_ members: [JSONMember]) throws {
     self.members = members.filter { $0.value != .null }
-    var fields = try FieldReader(.object(members))
-    guard let payload = fields.take("payload") else {
-      throw Problem.malformed("The payload is missing.", pointer: "/payload")
-    }
-    guard case .object = payload else { throw fields.wrong("payload", "The payload must be an object.") }
-    notification = PushNotification(json: payload.encoded)
+    let fields = try FieldReader(members, fields: Self.fields)
+    notification = try fields.notification()
     guard let name = try fields.text("name"), !name.isEmpty, name.unicodeScalars.count <= Self.nameLimit else {
       throw fields.wrong("name", "The campaign needs a name of at most \(Self.nameLimit) characters.")
     }
     self.name = name
-    try readHeaders(&fields)
-    try readVariants(&fields)
-    try readAudience(&fields)
-    try readStart(&fields)
+    try readVariants(fields)
+    try readAudience(fields)
+    try readStart(fields)
     rateLimit = try fields.integer("rateLimit", in: Self.rateRange)
     expiresAfter = try fields.integer("expiresAfter", in: Self.expiryRange)
     if let text = try fields.text("quietHours") {
@@ -83,31 +76,11 @@ package struct CampaignPlan: Sendable {
       quietHours = choice
     }
     isDryRun = try fields.flag("dryRun") ?? false
-    try fields.finish()
     if let seconds = expiresAfter { notification.expiration = seconds == 0 ? .notStored : .after(.seconds(seconds)) }
   }
 
-  private mutating func readHeaders(_ fields: inout FieldReader) throws {
-    if let type = try fields.text("pushType") {
-      guard let type = PushNotification.PushType(name: type) else {
-        throw fields.wrong(
-          "pushType",
-          "There is no push type \"\(type)\": it is one of "
-            + PushType.allCases.map(\.rawValue).joined(separator: ", ") + ".")
-      }
-      notification.pushType = type
-    }
-    if let number = try fields.integer("priority", in: 1...10) {
-      guard let priority = PushNotification.Priority(rawValue: UInt8(number)) else {
-        throw fields.wrong("priority", "The priority must be 1, 5 or 10.")
-      }
-      notification.priority = priority
-    }
-    notification.collapseID = try fields.text("collapseId")
-  }
-
-  private mutating func readVariants(_ fields: inout FieldReader) throws {
-    guard let value = fields.take("variants") else { return }
+  private mutating func readVariants(_ fields: FieldReader) throws {
+    guard let value = fields["variants"] else { return }
     guard case .object(let members) = value, members.count <= Self.variantLimit else {
       throw fields.wrong("variants", "It must be an object with at most \(Self.variantLimit) languages.")
     }
@@ -123,31 +96,30 @@ package struct CampaignPlan: Sendable {
     }
   }
 
-  private mutating func readAudience(_ fields: inout FieldReader) throws {
-    guard var audience = try fields.object("audience") else { return }
+  private mutating func readAudience(_ fields: FieldReader) throws {
+    guard let audience = try fields.object("audience", fields: ["source", "filter"]) else { return }
     if let text = try audience.text("source") {
       guard let source = Source(rawValue: text) else {
         throw audience.wrong("source", "It must be \"upload\" or \"devices\".")
       }
       self.source = source
     }
-    if let value = audience.take("filter") {
+    if let value = audience["filter"] {
       guard source == .devices else {
         throw audience.wrong("filter", "Only devices can be filtered; an upload is sent as it is.")
       }
       filter = try AudienceFilter(value, at: audience.place("filter"))
     }
-    try audience.finish()
   }
 
-  private mutating func readStart(_ fields: inout FieldReader) throws {
+  private mutating func readStart(_ fields: FieldReader) throws {
     if let text = try fields.text("sendAt") {
       guard let instant = InstantText.instant(text) else {
         throw fields.wrong("sendAt", "It must be an instant with its offset, such as \"2027-01-31T09:00:00+01:00\".")
       }
       start = .at(instant)
     }
-    guard let value = fields.take("localSend") else { return }
+    guard let value = fields["localSend"] else { return }
     guard case .now = start else { throw fields.wrong("localSend", "A campaign has either sendAt or localSend.") }
     start = .local(try LocalSend(value, at: fields.place("localSend")))
   }

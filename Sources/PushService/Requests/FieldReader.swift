@@ -1,72 +1,94 @@
+package import Carillon
 package import PushWire
 
 /// Reads the members of a JSON object of a request, and says which one is wrong.
 package struct FieldReader {
-  private var values: [String: JSONValue] = [:]
+  private let members: [JSONMember]
   /// The object's JSON Pointer (RFC 6901).
   private let pointer: String
 
-  /// - Throws: ``Problem`` with 400 if it is no object, or has a member twice.
-  package init(_ value: JSONValue, at pointer: String = "") throws {
-    self.pointer = pointer
-    guard case .object(let members) = value else {
-      throw Problem.malformed(
-        pointer.isEmpty ? "The body must be a JSON object." : "It must be an object.", pointer: pointer)
-    }
-    for member in members where values.updateValue(member.value, forKey: member.key) != nil {
-      throw wrong(member.key, "The field stands twice.")
+  /// - Parameters:
+  ///   - fields: those that there are. So few that going through them costs less than a dictionary.
+  ///   - isLine: the bytes are one line of a body, whose number the caller adds.
+  /// - Throws: ``Problem`` with 400 if it is no object, or has a member that is unknown or stands
+  ///   twice.
+  package init(parsing bytes: ArraySlice<UInt8>, fields: [String], isLine: Bool = false) throws {
+    try self.init(JSONBody.members(bytes, isLine: isLine), fields: fields)
+  }
+
+  package init(_ value: JSONValue, fields: [String], at pointer: String) throws {
+    guard case .object(let members) = value else { throw Problem.malformed("It must be an object.", pointer: pointer) }
+    try self.init(members, fields: fields, at: pointer)
+  }
+
+  package init(_ members: [JSONMember], fields: [String], at pointer: String = "") throws {
+    (self.members, self.pointer) = (members, pointer)
+    for (index, member) in members.enumerated() {
+      guard fields.contains(member.key) else { throw wrong(member.key, "There is no field \"\(member.key)\".") }
+      guard !members[..<index].contains(where: { $0.key == member.key }) else {
+        throw wrong(member.key, "The field stands twice.")
+      }
     }
   }
 
+  /// Whether it is there, with null also.
+  package func contains(_ name: String) -> Bool { members.contains { $0.key == name } }
+
   /// Nil also for null.
-  package mutating func take(_ name: String) -> JSONValue? {
-    guard let value = values.removeValue(forKey: name), value != .null else { return nil }
+  package subscript(name: String) -> JSONValue? {
+    guard let value = members.first(where: { $0.key == name })?.value, value != .null else { return nil }
     return value
   }
 
-  package mutating func text(_ name: String) throws -> String? {
-    switch take(name) {
+  package func text(_ name: String) throws -> String? {
+    switch self[name] {
     case nil: return nil
     case .string(let text)?: return text
     default: throw wrong(name, "It must be a string.")
     }
   }
 
-  package mutating func flag(_ name: String) throws -> Bool? {
-    switch take(name) {
+  package func flag(_ name: String) throws -> Bool? {
+    switch self[name] {
     case nil: return nil
     case .bool(let value)?: return value
     default: throw wrong(name, "It must be true or false.")
     }
   }
 
-  package mutating func integer(_ name: String, in range: ClosedRange<Int>) throws -> Int? {
-    guard let value = take(name) else { return nil }
-    guard case .number(let text) = value, let number = Int(text), range.contains(number) else {
+  package func integer(_ name: String) throws -> Int? {
+    switch self[name] {
+    case nil: return nil
+    case .number(let text)?:
+      if let number = Int(text) { return number }
+      fallthrough
+    default: throw wrong(name, "It must be a whole number.")
+    }
+  }
+
+  package func integer(_ name: String, in range: ClosedRange<Int>) throws -> Int? {
+    guard let number = try integer(name) else { return nil }
+    guard range.contains(number) else {
       throw wrong(name, "It must be a whole number from \(range.lowerBound) to \(range.upperBound).")
     }
     return number
   }
 
-  package mutating func texts(_ name: String, limit: Int) throws -> [String]? {
-    guard let value = take(name) else { return nil }
+  package func texts(_ name: String, limit: Int = .max) throws -> [String]? {
+    guard let value = self[name] else { return nil }
     guard case .array(let elements) = value, elements.count <= limit else {
-      throw wrong(name, "It must be an array of at most \(limit) strings.")
+      throw wrong(name, "It must be an array of \(limit == .max ? "" : "at most \(limit) ")strings.")
     }
-    return try elements.map {
-      guard case .string(let text) = $0 else { throw wrong(name, "It must be an array of strings.") }
+    return try elements.enumerated().map { index, element in
+      guard case .string(let text) = element else {
+        throw Problem.malformed("It must be a string.", pointer: "\(place(name))/\(index)")
+      }
       return text
     }
   }
 
-  package mutating func object(_ name: String) throws -> FieldReader? {
-    try take(name).map { try FieldReader($0, at: place(name)) }
-  }
-
-  /// - Throws: ``Problem`` if there are unknown members.
-  package func finish() throws {
-    guard let name = values.keys.min() else { return }
-    throw wrong(name, "There is no field \"\(name)\".")
+  package func object(_ name: String, fields: [String]) throws -> FieldReader? {
+    try self[name].map { try FieldReader($0, fields: fields, at: place(name)) }
   }
 
   package func wrong(_ name: String, _ detail: String) -> Problem { .malformed(detail, pointer: place(name)) }
@@ -76,13 +98,43 @@ package struct FieldReader {
   }
 }
 
+extension FieldReader {
+  /// The fields of ``notification()``.
+  package static let notificationFields = ["payload", "pushType", "priority", "collapseId"]
+
+  /// What is the same for a notification and for a campaign.
+  package func notification() throws -> PushNotification {
+    guard let payload = self["payload"] else { throw wrong("payload", "The payload is missing.") }
+    guard case .object = payload else { throw wrong("payload", "The payload must be an object.") }
+    var notification = PushNotification(json: payload.encoded)
+    if let name = try text("pushType") {
+      guard let type = PushNotification.PushType(name: name) else {
+        let names = PushType.allCases.map(\.rawValue).joined(separator: ", ")
+        throw wrong("pushType", "There is no push type \"\(name)\": it is one of \(names).")
+      }
+      notification.pushType = type
+    }
+    if let number = try integer("priority") {
+      guard let priority = UInt8(exactly: number).flatMap(PushNotification.Priority.init(rawValue:)) else {
+        throw wrong("priority", "The priority must be 1, 5 or 10.")
+      }
+      notification.priority = priority
+    }
+    notification.collapseID = try text("collapseId")
+    return notification
+  }
+}
+
 package enum JSONBody {
   /// - Parameter isLine: the bytes are one line of a body, whose number the caller adds.
-  /// - Throws: ``Problem`` saying where it is no JSON.
-  package static func value(_ bytes: ArraySlice<UInt8>, isLine: Bool = false) throws -> JSONValue {
-    do throws(JSONError) { return try JSONValue(parsing: bytes) } catch {
-      let what = isLine ? "line" : "body"
+  /// - Throws: ``Problem`` saying where it is no JSON, or that it is no object.
+  package static func members(_ bytes: ArraySlice<UInt8>, isLine: Bool = false) throws -> [JSONMember] {
+    let what = isLine ? "line" : "body"
+    let value: JSONValue
+    do throws(JSONError) { value = try JSONValue(parsing: bytes) } catch {
       throw Problem.malformed("The \(what) is not JSON: \(error.description(in: bytes, isLine: isLine)).")
     }
+    guard case .object(let members) = value else { throw Problem.malformed("The \(what) must be a JSON object.") }
+    return members
   }
 }

@@ -19,7 +19,7 @@ package struct LocalSend: Hashable, Sendable {
   }
 
   package init(_ value: JSONValue, at pointer: String) throws {
-    var fields = try FieldReader(value, at: pointer)
+    let fields = try FieldReader(value, fields: ["time", "missingTimeZone", "past"], at: pointer)
     let parts = try fields.text("time")?.split(separator: "T", omittingEmptySubsequences: false) ?? []
     guard parts.count == 2, let local = LocalClock.seconds(date: parts[0], time: parts[1]) else {
       throw fields.wrong("time", "It must be a date and a time without offset, such as \"2027-01-31T09:00\".")
@@ -36,6 +36,5 @@ package struct LocalSend: Hashable, Sendable {
       past = choice
       isPastChosen = true
     }
-    try fields.finish()
   }
 }
