@@ -10,10 +10,10 @@ internal import Testing
 @testable internal import PushEngine
 
 /// An app that is paused or suspended: nothing is dialled, nothing is lost, nothing is sent twice.
-@Suite struct HeldAppTests {
+@Suite struct HaltedAppTests {
   @Test("a paused app closes its connections and sends nothing; resumed, it goes on", arguments: [false, true])
   func pause(isHTTP2: Bool) throws {
-    let site = try HeldSite(isHTTP2: isHTTP2)
+    let site = try HaltedSite(isHTTP2: isHTTP2)
     try site.add(5)
     #expect(site.runUntil { site.acceptedCount == 5 })
     site.app.pause()
@@ -37,11 +37,11 @@ internal import Testing
   @Test(
     "without progress the app is suspended, takes in on, tries now and then, and goes on", arguments: [false, true])
   func patience(isHTTP2: Bool) throws {
-    let site = try HeldSite(
+    let site = try HaltedSite(
       isHTTP2: isHTTP2, outage: NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(5_000)))
     try site.add(300)
-    #expect(site.runUntil { site.app.hold.suspension != nil })
-    #expect(site.app.hold.suspension?.contains("no progress") == true)
+    #expect(site.runUntil { site.app.halt.suspension != nil })
+    #expect(site.app.halt.suspension?.contains("no progress") == true)
     #expect(site.app.retryIn.map { $0 > .zero && $0 <= .seconds(20) } == true)
     #expect(site.app.failure == nil)
     let dials = site.dialer.dials
@@ -65,7 +65,7 @@ internal import Testing
     "what has waited longer than the app allows has expired, and nothing else has; a restart counts anew",
     arguments: [false, true])
   func maxAge(isHTTP2: Bool) throws {
-    let site = try HeldSite(isHTTP2: isHTTP2, maxAge: .seconds(100))
+    let site = try HaltedSite(isHTTP2: isHTTP2, maxAge: .seconds(100))
     site.app.pause()
     try site.add(300)
     site.pass(.seconds(60))
@@ -82,7 +82,7 @@ internal import Testing
     site.cancel()
     #expect(site.runUntil { site.hasEnded })
     site.close()
-    let reopened = try HeldSite(isHTTP2: isHTTP2, disk: site.disk, maxAge: .seconds(100))
+    let reopened = try HaltedSite(isHTTP2: isHTTP2, disk: site.disk, maxAge: .seconds(100))
     reopened.pass(.seconds(50))
     reopened.finish()
     #expect(reopened.runUntil { reopened.hasEnded })
@@ -92,7 +92,7 @@ internal import Testing
 
   @Test("a suspended app can be ended: what it holds stays in the journal, unsent")
   func cancelling() throws {
-    let site = try HeldSite(isHTTP2: true)
+    let site = try HaltedSite(isHTTP2: true)
     site.app.pause()
     try site.add(400)
     #expect(site.runUntil { site.acknowledgedCount == 400 })
@@ -101,7 +101,7 @@ internal import Testing
     #expect(site.account.cancelled == 400)
     #expect(site.storedCount == 0)
     site.close()
-    let reopened = try HeldSite(isHTTP2: true, disk: site.disk)
+    let reopened = try HaltedSite(isHTTP2: true, disk: site.disk)
     reopened.finish()
     #expect(reopened.runUntil { reopened.hasEnded })
     #expect(reopened.account.accepted == 400)
@@ -110,11 +110,11 @@ internal import Testing
   }
 }
 
-extension HeldAppTests {
+extension HaltedAppTests {
   @Test("a full disk ends the intake with the reason, nothing hangs, and what was acknowledged stays")
   func fullDisk() throws {
     let outage = NetworkFaults.Outage(kind: .unreachable, after: .zero, duration: .seconds(50_000))
-    let site = try HeldSite(isHTTP2: true, outage: outage)
+    let site = try HaltedSite(isHTTP2: true, outage: outage)
     try site.add(100)
     #expect(site.runUntil { site.acknowledgedCount == 100 })
     site.disk.failWrite(after: 0, .shortWrite(10, code: ENOSPC))
@@ -125,7 +125,7 @@ extension HeldAppTests {
     #expect(site.acknowledgedCount == 100)
     #expect(site.app.failure != nil)
     site.close()
-    let reopened = try HeldSite(isHTTP2: true, disk: site.disk)
+    let reopened = try HaltedSite(isHTTP2: true, disk: site.disk)
     reopened.finish()
     #expect(reopened.runUntil { reopened.hasEnded })
     #expect(reopened.acceptedCount >= 100)
@@ -134,7 +134,7 @@ extension HeldAppTests {
 }
 
 /// One app with a journal on a simulated loop, fed by a test.
-private final class HeldSite: Sendable {
+private final class HaltedSite: Sendable {
   let disk: SimulatedDisk
   private let engine: SimulatedProcess
   private let frames = RecordedFrames()

@@ -185,7 +185,7 @@ final class IntakeSimulation: CustomStringConvertible {
     let hasFailed = engine.journal.failure != nil
     if !process.hasEnded || hasFailed {
       guard ending == .outOfSteps || hasFailed, !isLast else {
-        return "it did not end: \(ending), \(app.hold), \(process.queuedByteCount) B in queues"
+        return "it did not end: \(ending), \(app.halt), \(process.queuedByteCount) B in queues"
       }
       engine.kill { if plan.powerIsLost { $0.loseUnsynced(using: &random) } else { $0.restart() } }
       if let problem = problemWithBadBit(seed) { return problem }

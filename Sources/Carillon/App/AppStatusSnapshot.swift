@@ -104,9 +104,9 @@ extension PushApp {
 
   private static func state(_ app: App) -> (AppStatusSnapshot.State, String?) {
     if let failure = app.failure { return (.stopped, failure) }
-    let hold = app.hold
-    if let suspension = hold.suspension { return (.suspended, suspension) }
-    return (hold.isPaused ? .paused : .running, nil)
+    let halt = app.halt
+    if let suspension = halt.suspension { return (.suspended, suspension) }
+    return (halt.isPaused ? .paused : .running, nil)
   }
 }
 

@@ -97,13 +97,13 @@ public struct PushApp: Sendable, Identifiable {
 
   /// Why the app has stopped or is suspended, in one sentence; nil while it is not, and before the
   /// deployment runs. See ``DeploymentEvent/Kind-swift.enum/stopped(reason:)``.
-  public var stopReason: String? { entry.runtime.flatMap { $0.app.failure ?? $0.app.hold.suspension } }
+  public var stopReason: String? { entry.runtime.flatMap { $0.app.failure ?? $0.app.halt.suspension } }
 
   /// As ``stopReason``, but nil also if the app tries again by itself.
   package var lastingStopReason: String? {
     guard let app = entry.runtime?.app else { return nil }
-    let hold = app.hold
-    return app.failure ?? (hold.retryAt == nil ? hold.suspension : nil)
+    let halt = app.halt
+    return app.failure ?? (halt.retryAt == nil ? halt.suspension : nil)
   }
 
   /// Lets nothing new be sent until ``resume()``.

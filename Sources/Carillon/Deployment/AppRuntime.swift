@@ -165,7 +165,7 @@ final class AppRuntime: Sendable {
   func end(within duration: Duration) async {
     runs.drain()
     // A paused app would not get anything done.
-    if !app.hold.isHeld { await runs.finished.wait(atMost: duration, on: engine.loop, ignoringCancellation: true) }
+    if !app.halt.isHalted { await runs.finished.wait(atMost: duration, on: engine.loop, ignoringCancellation: true) }
     if !runs.finished.isOpen {
       runs.cancelAll()
       app.closeConnections()
@@ -181,7 +181,7 @@ final class AppRuntime: Sendable {
   func park(within duration: Duration) async -> Bool {
     guard let intake else { return false }
     let emptied = intake.finish()
-    if !app.hold.isHeld { await emptied.wait(atMost: duration, on: engine.loop, ignoringCancellation: true) }
+    if !app.halt.isHalted { await emptied.wait(atMost: duration, on: engine.loop, ignoringCancellation: true) }
     // Nothing can begin any more if nothing of it is left.
     guard !emptied.isOpen || !runs.closeUnlessKept() else { return false }
     app.suspend(because: "it was removed from its deployment")

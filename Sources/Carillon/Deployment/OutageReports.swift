@@ -30,7 +30,7 @@ struct OutageReports: Sendable {
     return true
   }
 
-  /// Something gets through again, or the app is held.
+  /// Something gets through again, or the app is halted.
   ///
   /// - Returns: whether to log it: whether the log knows that there was an outage.
   mutating func ends() -> Bool {

@@ -113,10 +113,10 @@ package actor App {
 
   /// Until a suspended app tries again by itself; nil: it is not suspended, or an operator must
   /// act.
-  package nonisolated var retryIn: Duration? { hold.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero } }
+  package nonisolated var retryIn: Duration? { halt.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero } }
 
   /// Whether and why it is paused or suspended.
-  package nonisolated var hold: AppHold { shared.holdState }
+  package nonisolated var halt: AppHalt { shared.haltState }
 
   /// Why the app makes no progress.
   package nonisolated var status: AppStatus { shared.status }
@@ -228,16 +228,16 @@ package actor App {
     // connection.
     guard shared.campaigns.failure == nil else { return }
     // It asks again when the app is resumed.
-    guard !shared.isHeld else { return lane.loop.execute { lane.assumeIsolated { $0.mayNotDial() } } }
+    guard !shared.isHalted else { return lane.loop.execute { lane.assumeIsolated { $0.mayNotDial() } } }
     switch pool.mayDial(now: home.now) {
     case .now: lane.loop.execute { lane.assumeIsolated { $0.connect() } }
     case .later(let deadline):
-      shared.status.held(heldByRate, until: deadline, now: home.now)
+      shared.status.delayed(rateDelay, until: deadline, now: home.now)
       _ = home.schedule(at: deadline) { self.assumeIsolated { $0.permit(lane) } }
     }
   }
 
-  private var heldByRate: String { "\(Int(configuration.connectionsPerMinute)) connections per minute are in use" }
+  private var rateDelay: String { "\(Int(configuration.connectionsPerMinute)) connections per minute are in use" }
 
   private func watchTrouble(at instant: Instant) {
     _ = home.schedule(at: instant) { self.assumeIsolated { $0.watchTrouble() } }
@@ -246,7 +246,7 @@ package actor App {
   /// Checks the trouble until it is over, or until patience ends.
   private func watchTrouble() {
     guard shared.campaigns.failure == nil else { return }
-    if shared.isHeld {
+    if shared.isHalted {
       shared.status.restarted()
       hasReportedWaiting = false
     }

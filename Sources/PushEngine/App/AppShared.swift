@@ -20,9 +20,9 @@ final class AppShared: Sendable {
   let unknownReasons = UnknownReasons()
   let journal: EngineJournal?
   private let isSuspendable: Bool
-  private let hold = Mutex(AppHold())
-  private let heldGeneration = Atomic<Int>(0)
-  private let held = Atomic<Bool>(false)
+  private let halt = Mutex(AppHalt())
+  private let currentGeneration = Atomic<Int>(0)
+  private let halted = Atomic<Bool>(false)
   private let freshBreaker: BadTokenBreaker?
   private let breaker: Mutex<BadTokenBreaker?>
   private let starved: @Sendable () -> Void
@@ -89,7 +89,7 @@ final class AppShared: Sendable {
     scheduler.wakeAll()
   }
 
-  // MARK: Held apps
+  // MARK: Halted apps
 
   /// The app can no longer send with its credential, its gateway or these tokens: it is suspended,
   /// or stops for good.
@@ -102,8 +102,8 @@ final class AppShared: Sendable {
     change(.suspended(reason: reason)) { $0.suspended(reason, retryAt: retryAt) }
     guard let retryAt else { return }
     _ = loop.schedule(at: retryAt) { [weak self] in
-      // Another hold may have taken its place.
-      if self?.holdState.retryAt == retryAt { self?.restart() }
+      // Another halt may have taken its place.
+      if self?.haltState.retryAt == retryAt { self?.restart() }
     }
   }
 
@@ -115,11 +115,11 @@ final class AppShared: Sendable {
   /// Ends a suspension, because its reason may no longer hold.
   func restart() { change(.resumed) { $0.restarted() } }
 
-  private func change(_ event: AppEvent, _ body: (inout AppHold) -> Bool) {
-    let hasChanged = hold.withLock { hold in
-      guard body(&hold) else { return false }
-      held.store(hold.isHeld, ordering: .releasing)
-      heldGeneration.store(hold.generation, ordering: .releasing)
+  private func change(_ event: AppEvent, _ body: (inout AppHalt) -> Bool) {
+    let hasChanged = halt.withLock { halt in
+      guard body(&halt) else { return false }
+      halted.store(halt.isHalted, ordering: .releasing)
+      currentGeneration.store(halt.generation, ordering: .releasing)
       return true
     }
     guard hasChanged else { return }
@@ -132,12 +132,12 @@ final class AppShared: Sendable {
   }
 
   /// While this is true, no connection is opened and open ones carry nothing new.
-  var isHeld: Bool { held.load(ordering: .acquiring) }
+  var isHalted: Bool { halted.load(ordering: .acquiring) }
 
-  /// Changes with each beginning and end of a hold.
-  var holdGeneration: Int { heldGeneration.load(ordering: .acquiring) }
+  /// Changes with each beginning and end of a halt.
+  var haltGeneration: Int { currentGeneration.load(ordering: .acquiring) }
 
-  var holdState: AppHold { hold.withLock { $0 } }
+  var haltState: AppHalt { halt.withLock { $0 } }
 
   // MARK: The breaker
 

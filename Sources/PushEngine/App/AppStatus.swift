@@ -47,8 +47,8 @@ package final class AppStatus: Sendable {
 
   /// A limit of the app itself makes it wait until `until`: connections per minute, or the age of a
   /// provider token. This does not count against patience.
-  func held(_ cause: String, until: Instant, now: Instant) {
-    state.withLock { $0.held(cause, until: until, now: now) }
+  func delayed(_ cause: String, until: Instant, now: Instant) {
+    state.withLock { $0.delayed(cause, until: until, now: now) }
   }
 
   /// A connection has ended, or failed to begin.
@@ -56,7 +56,7 @@ package final class AppStatus: Sendable {
     if end.ending != .ordinary { troubled(end.cause, end.evidence, nextTryAt: end.retryAt, now: now) }
   }
 
-  /// The app restarts, or is held: earlier trouble no longer counts.
+  /// The app restarts, or is halted: earlier trouble no longer counts.
   func restarted() {
     state.withLock { state in
       // The first progress after a suspension is also reported to the watchdog.
@@ -90,7 +90,7 @@ package final class AppStatus: Sendable {
         return Obstacle(
           cause: trouble.cause, lasting: now.since(trouble.since), nextTryIn: nextTryIn, isOwnLimit: false)
       }
-      return state.hold(now: now).map {
+      return state.delay(now: now).map {
         Obstacle(cause: $0.cause, lasting: now.since($0.since), nextTryIn: nil, isOwnLimit: true)
       }
     }

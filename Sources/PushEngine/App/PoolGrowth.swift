@@ -3,13 +3,13 @@ internal import Synchronization
 
 /// The reports of an app's lanes for and against more lanes. The app's actor and new lanes read it.
 final class PoolGrowth: Sendable {
-  private let heldUntil = Atomic<UInt64>(0)
+  private let pausedUntil = Atomic<UInt64>(0)
   private let searchingLaneCount = Atomic<Int>(0)
   private let surplusUntil = Atomic<UInt64>(0)
   private let surplusLaneCount = Atomic<Int>(0)
   private let statistics = Mutex(RefusalStatistics())
 
-  private static let holdTime = Duration.seconds(1)
+  private static let pauseTime = Duration.seconds(1)
   /// Longer than the life of most connections that end in refusals.
   private static let surplusTime = Duration.milliseconds(300)
 
@@ -17,22 +17,22 @@ final class PoolGrowth: Sendable {
   /// the last round trip. More connections would not help.
   ///
   /// - Parameter nextTryAt: When a lane tries again, if that is later than now.
-  func hold(nextTryAt: Instant?, now: Instant) {
-    let end = max(now, nextTryAt ?? now) + Self.holdTime
+  func pause(nextTryAt: Instant?, now: Instant) {
+    let end = max(now, nextTryAt ?? now) + Self.pauseTime
     // Lanes on other loops may report an earlier end, so the latest one counts.
-    heldUntil.max(end.nanoseconds, ordering: .relaxed)
+    pausedUntil.max(end.nanoseconds, ordering: .relaxed)
   }
 
   /// The service answers again.
   func release() {
-    if heldUntil.load(ordering: .relaxed) > 0 { heldUntil.store(0, ordering: .relaxed) }
+    if pausedUntil.load(ordering: .relaxed) > 0 { pausedUntil.store(0, ordering: .relaxed) }
   }
 
   /// A lane has begun a poison search (1) or ended it (-1).
   func searching(_ change: Int) { searchingLaneCount.add(change, ordering: .relaxed) }
 
   func isAllowed(now: Instant) -> Bool {
-    searchingLaneCount.load(ordering: .relaxed) == 0 && heldUntil.load(ordering: .relaxed) <= now.nanoseconds
+    searchingLaneCount.load(ordering: .relaxed) == 0 && pausedUntil.load(ordering: .relaxed) <= now.nanoseconds
   }
 
   /// A lane has more to resend than it can send in a few hundred milliseconds, so other lanes could

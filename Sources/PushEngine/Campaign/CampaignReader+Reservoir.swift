@@ -53,7 +53,7 @@ extension CampaignReader {
     let now = shared.loop.now
     let end = deadline ?? now + Self.roomWait
     deadline = end
-    return now < end && !shared.isHeld && shared.status.trouble == nil
+    return now < end && !shared.isHalted && shared.status.trouble == nil
   }
 
   /// Moves as much as the lanes have room for, without waiting for room.

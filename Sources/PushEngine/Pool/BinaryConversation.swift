@@ -203,8 +203,8 @@ final class BinaryConversation: Conversation {
 
   func finish() { machine.renewConnection() }
 
-  func hold(_ isHeld: Bool) {
-    if isHeld { renewConnection(tokens: nil) } else { machine.resume() }
+  func halt(_ isHalted: Bool) {
+    if isHalted { renewConnection(tokens: nil) } else { machine.resume() }
   }
 
   func prepareToDial() -> Bool {

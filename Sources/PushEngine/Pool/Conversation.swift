@@ -34,9 +34,9 @@ protocol Conversation: AnyObject {
   /// The open connection takes nothing new, and is closed when everything in flight on it has its
   /// outcome.
   func finish()
-  /// The app is paused or suspended, or continues. While it is held, an open connection takes
+  /// The app is paused or suspended, or continues. While it is halted, an open connection takes
   /// nothing new, and is closed when everything in flight on it has its outcome.
-  func hold(_ isHeld: Bool)
+  func halt(_ isHalted: Bool)
 
   /// A turn begins. ``step(published:)`` follows, once or more.
   func turnBegins()

@@ -29,7 +29,7 @@ actor Lane: LinkDelegate {
   private var hasBeenOpen = false
   private var isWaitingToDial = false
   private var isPumpScheduled = false
-  /// See ``AppShared/holdGeneration``.
+  /// See ``AppShared/haltGeneration``.
   private var seenHold = 0
 
   /// After this many writes the loop serves its other lanes and reads its sockets.
@@ -67,14 +67,14 @@ actor Lane: LinkDelegate {
   /// The app allows this lane to connect.
   func connect() {
     isWaitingToDial = false
-    guard !shared.isHeld else { return requestPump() }
+    guard !shared.isHalted else { return requestPump() }
     guard !context.isShutDown, context.link == nil, conversation.isDisconnected else { return }
     guard conversation.prepareToDial() else { return requestPump() }
     backlog.connection = .opening
     context.link = dialer.dial(on: loop, delegate: self)
   }
 
-  /// The app is held: the lane asks again when that is over.
+  /// The app is halted: the lane asks again when that is over.
   func mayNotDial() {
     isWaitingToDial = false
     requestPump()
@@ -180,7 +180,7 @@ actor Lane: LinkDelegate {
         if writes == Self.writesPerTurn { return requestPump() }
       case .yield: return requestPump()
       // The end of the hold wakes the lane.
-      case .dial where shared.isHeld: return sleep(until: nil, seen: published)
+      case .dial where shared.isHalted: return sleep(until: nil, seen: published)
       case .dial: return requestConnection()
       case .sleep(let deadline): return sleep(until: deadline, seen: published)
       }
@@ -188,13 +188,13 @@ actor Lane: LinkDelegate {
   }
 
   private func noticeHold() {
-    let generation = shared.holdGeneration
+    let generation = shared.haltGeneration
     guard generation != seenHold else { return }
     seenHold = generation
-    let isHeld = shared.isHeld
-    conversation.hold(isHeld)
+    let isHalted = shared.isHalted
+    conversation.halt(isHalted)
     // A connection that is being opened would carry nothing.
-    if isHeld, let link = context.link, !conversation.isOpen { link.close() }
+    if isHalted, let link = context.link, !conversation.isOpen { link.close() }
   }
 
   private func requestConnection() {

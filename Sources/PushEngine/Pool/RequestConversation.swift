@@ -228,7 +228,7 @@ final class RequestConversation: Conversation {
     let effects = machine.takeEffects()
     context.update(isSearching: machine.isSearching)
     if case .refusal(let refusal)? = effects?.trouble?.cause { lastRefusal = refusal }
-    if let effects { holdGrowth(effects) }
+    if let effects { pauseGrowth(effects) }
     if let effects {
       context.doubted(effects.mayHaveArrived)
       context.recorder.settle(effects.settlements, goneSince: goneSince)
@@ -242,7 +242,7 @@ final class RequestConversation: Conversation {
 
   /// More connections do not help a service that puts everything off. One that accepts others
   /// within the same round trip is well.
-  private func holdGrowth(_ effects: RequestMachine.Effects) {
+  private func pauseGrowth(_ effects: RequestMachine.Effects) {
     if effects.madeProgress {
       progressedAt = loop.now
       return shared.growth.release()
@@ -250,7 +250,7 @@ final class RequestConversation: Conversation {
     // Streams are also refused when the service has only just begun to allow more of them.
     guard let trouble = effects.trouble, trouble.cause != .streamRefused else { return }
     if let progressedAt, let oldest = machine.oldestRequestAt, progressedAt >= oldest { return }
-    shared.growth.hold(nextTryAt: trouble.nextTryAt, now: loop.now)
+    shared.growth.pause(nextTryAt: trouble.nextTryAt, now: loop.now)
   }
 
   /// Everything that has its outcome is recorded by now.
@@ -273,7 +273,7 @@ final class RequestConversation: Conversation {
   private func refused(_ reason: Rejection) {
     // The next connection shows another credential.
     guard nextSource == nil else {
-      if !shared.isHeld { machine.resume() }
+      if !shared.isHalted { machine.resume() }
       return
     }
     pauseApp(reason.sentenceForApp)
@@ -290,8 +290,8 @@ final class RequestConversation: Conversation {
     if machine.isOpen { machine.goingAway() }
   }
 
-  func hold(_ isHeld: Bool) {
-    guard isHeld else { return machine.resume() }
+  func halt(_ isHalted: Bool) {
+    guard isHalted else { return machine.resume() }
     machine.pause()
     if machine.isOpen { machine.goingAway() }
   }
@@ -315,7 +315,7 @@ final class RequestConversation: Conversation {
       return true
     case .later(let instant):
       machine.postponed(until: instant)
-      shared.status.held("waiting for a new provider token", until: instant, now: loop.now)
+      shared.status.delayed("waiting for a new provider token", until: instant, now: loop.now)
     case .never(let reason): pauseApp(reason)
     }
     return false
@@ -331,7 +331,7 @@ final class RequestConversation: Conversation {
     lastRefusal = nil
     machine.opened(now: loop.now)
     // This connection was dialled with a credential that has been replaced since.
-    if nextSource != nil || shared.isHeld { machine.goingAway() }
+    if nextSource != nil || shared.isHalted { machine.goingAway() }
     return true
   }
 

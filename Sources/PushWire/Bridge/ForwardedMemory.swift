@@ -49,7 +49,7 @@ package struct ForwardedMemory: Sendable {
     /// ``FrameAnswer/code``.
     var answer: UInt16
     /// False once the entry was taken.
-    var isHeld: Bool
+    var isKept: Bool
 
     static let noEnd = UInt32.max
 
@@ -104,7 +104,7 @@ package struct ForwardedMemory: Sendable {
       Slot(
         digest: digest, line: entry.line, second: entry.answeredAt.wholeSeconds,
         until: entry.until.map(\.wholeSeconds) ?? Slot.noEnd, answer: entry.answer?.code ?? FrameAnswer.noCode,
-        isHeld: true))
+        isKept: true))
     return forgotten
   }
 
@@ -155,11 +155,11 @@ package struct ForwardedMemory: Sendable {
 
   private mutating func remove(_ numbers: [UInt64]) -> [ForwardedLine] {
     var forgotten: [ForwardedLine] = []
-    for place in numbers.map(place) where slots[place].isHeld {
+    for place in numbers.map(place) where slots[place].isKept {
       if !slots[place].isAnswered { forgotten.append(slots[place].line) }
       remove(place: place)
     }
-    while first < next, !slots[place(first)].isHeld { first += 1 }
+    while first < next, !slots[place(first)].isKept { first += 1 }
     return forgotten
   }
 
@@ -180,7 +180,7 @@ package struct ForwardedMemory: Sendable {
   private mutating func dropOldest(_ forgotten: inout [ForwardedLine]) {
     while true {
       let slot = slots[place(first)]
-      if !slot.isHeld {
+      if !slot.isKept {
         first += 1
       } else if slot.isAnswered || unansweredCount == count {
         if !slot.isAnswered { forgotten.append(slot.line) }
@@ -216,7 +216,7 @@ package struct ForwardedMemory: Sendable {
     let isNeeded = slots.isEmpty || !isAnswered && unansweredCount == count
     if takeShare(capacity, isNeeded: isNeeded) { return resize(capacity) }
     while Int(next - first) == slots.count {
-      if slots[place(first)].isHeld { dropOldest(&forgotten) } else { first += 1 }
+      if slots[place(first)].isKept { dropOldest(&forgotten) } else { first += 1 }
     }
   }
 
@@ -224,11 +224,11 @@ package struct ForwardedMemory: Sendable {
   private mutating func resize(_ capacity: Int) {
     var kept: [Slot] = []
     kept.reserveCapacity(capacity)
-    for number in first..<next where slots[place(number)].isHeld { kept.append(slots[place(number)]) }
+    for number in first..<next where slots[place(number)].isKept { kept.append(slots[place(number)]) }
     (first, next) = (0, UInt64(kept.count))
     let empty = Slot(
       digest: FrameDigest(high: 0, low: 0), line: ForwardedLine(high: 0, low: 0, line: 0), second: 0, until: 0,
-      answer: 0, isHeld: false)
+      answer: 0, isKept: false)
     kept += repeatElement(empty, count: capacity - kept.count)
     slots = kept
     table = [UInt32](repeating: 0, count: capacity * 2)
@@ -273,7 +273,7 @@ package struct ForwardedMemory: Sendable {
 
   private mutating func remove(at index: Int) {
     let place = Int(table[index]) - 1
-    slots[place].isHeld = false
+    slots[place].isKept = false
     count -= 1
     if !slots[place].isAnswered { unansweredCount -= 1 }
     if slots[place].isBehindResponse { behindResponseCount -= 1 }

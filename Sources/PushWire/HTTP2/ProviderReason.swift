@@ -101,5 +101,16 @@ package struct ProviderRefusal: Hashable, Sendable {
 
 extension ProviderRefusal: CustomStringConvertible {
   /// For example `400 BadDeviceToken`. Accounts count under this text.
-  package var description: String { "\(status) \(reason?.rawValue ?? otherReason ?? "without a known reason")" }
+  package var description: String { "\(status) \(reason?.rawValue ?? otherReason ?? Self.withoutReason)" }
+
+  private static let withoutReason = "without a known reason"
+
+  /// Reads a ``description``.
+  package init?(text description: String) {
+    let parts = description.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
+    guard parts.count == 2, let status = UInt16(parts[0]), (100...999).contains(status) else { return nil }
+    let text = String(parts[1])
+    self.init(
+      status: status, reason: ProviderReason(rawValue: text), otherReason: text == Self.withoutReason ? nil : text)
+  }
 }

@@ -3,7 +3,7 @@
 ///
 /// A value without a clock. The two reasons are independent: a new credential ends a suspension and
 /// no pause.
-package struct AppHold: Hashable, Sendable {
+package struct AppHalt: Hashable, Sendable {
   package private(set) var isPaused = false
   /// Why it was suspended, as a sentence; nil if it was not.
   package private(set) var suspension: String?
@@ -14,7 +14,7 @@ package struct AppHold: Hashable, Sendable {
 
   package init() {}
 
-  package var isHeld: Bool { isPaused || suspension != nil }
+  package var isHalted: Bool { isPaused || suspension != nil }
 
   /// The operator pauses the app. Returns whether anything has changed.
   package mutating func paused() -> Bool {
@@ -36,9 +36,9 @@ package struct AppHold: Hashable, Sendable {
     return true
   }
 
-  /// The operator resumes the app, whatever held it.
+  /// The operator resumes the app, whatever halted it.
   package mutating func resumed() -> Bool {
-    guard isHeld else { return false }
+    guard isHalted else { return false }
     (isPaused, suspension, retryAt) = (false, nil, nil)
     generation += 1
     return true

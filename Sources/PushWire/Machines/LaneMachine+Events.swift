@@ -180,7 +180,7 @@ extension LaneMachine {
     phase = .disconnected(retryAt: now + delay)
   }
 
-  /// The app was held and continues. The reason may be gone, so the next attempt is made at once.
+  /// The app was halted and continues. The reason may be gone, so the next attempt is made at once.
   package mutating func resume() {
     backoff.succeeded()
     if case .disconnected = phase { phase = .disconnected(retryAt: .start) }

@@ -32,7 +32,7 @@ package struct ProgressWatchdog: Sendable {
   }
 
   /// A local limit makes the app wait. It does not use up patience.
-  package struct Hold: Hashable, Sendable {
+  package struct Delay: Hashable, Sendable {
     package var cause: String
     package var since: Instant
     package var until: Instant
@@ -61,7 +61,7 @@ package struct ProgressWatchdog: Sendable {
   package private(set) var trouble: Trouble?
   /// What the trouble's cause says, and when it was last reported.
   private var shown = (evidence: Evidence.ending, at: Instant.start)
-  private var lastHold: Hold?
+  private var lastDelay: Delay?
   package private(set) var notes: [Note] = []
   /// Reports whose cause found no room in ``notes``.
   package private(set) var unlistedCount = 0
@@ -80,8 +80,8 @@ package struct ProgressWatchdog: Sendable {
   private static let retryPauses = Duration.seconds(60) ... .seconds(900)
   /// A cause that was not reported for this long gives way to one that says less.
   private static let causeAge = Duration.seconds(60)
-  /// Holds with less than this between them count as one.
-  private static let holdGap = Duration.seconds(2)
+  /// Delays with less than this between them count as one.
+  private static let delayGap = Duration.seconds(2)
 
   package init(patience: Duration) { self.patience = patience }
 
@@ -132,12 +132,12 @@ package struct ProgressWatchdog: Sendable {
   package var isRetrying: Bool { retryCount > 0 }
 
   /// A local limit, not the peer, makes the app wait until `until`.
-  package mutating func held(_ cause: String, until: Instant, now: Instant) {
+  package mutating func delayed(_ cause: String, until: Instant, now: Instant) {
     note(cause, now: now)
-    if let hold = lastHold, hold.cause == cause, now <= hold.until + Self.holdGap {
-      lastHold = Hold(cause: cause, since: hold.since, until: max(hold.until, until))
+    if let delay = lastDelay, delay.cause == cause, now <= delay.until + Self.delayGap {
+      lastDelay = Delay(cause: cause, since: delay.since, until: max(delay.until, until))
     } else {
-      lastHold = Hold(cause: cause, since: now, until: until)
+      lastDelay = Delay(cause: cause, since: now, until: until)
     }
   }
 
@@ -164,9 +164,9 @@ package struct ProgressWatchdog: Sendable {
   // MARK: Questions
 
   /// The limit that makes the app wait at present.
-  package func hold(now: Instant) -> Hold? {
-    guard let lastHold, now <= lastHold.until + Self.holdGap else { return nil }
-    return lastHold
+  package func delay(now: Instant) -> Delay? {
+    guard let lastDelay, now <= lastDelay.until + Self.delayGap else { return nil }
+    return lastDelay
   }
 
   /// Must be called when ``troubled(_:_:nextTryAt:now:)`` says, and then when each result says,
@@ -179,7 +179,7 @@ package struct ProgressWatchdog: Sendable {
       isWatched = false
       return .calm
     }
-    let end = max(trouble.since + patience, lastHold?.until ?? .start)
+    let end = max(trouble.since + patience, lastDelay?.until ?? .start)
     if end <= now {
       hasGivenUp = true
       isWatched = false

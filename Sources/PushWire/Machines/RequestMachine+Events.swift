@@ -187,11 +187,11 @@ extension RequestMachine {
     }
   }
 
-  /// The app is about to stop and cancel everything, or is held. Sending more would waste
+  /// The app is about to stop and cancel everything, or is halted. Sending more would waste
   /// notifications.
   package mutating func pause() { isPaused = true }
 
-  /// The app continues. The reason it was held may be gone, so the next attempt is made at once.
+  /// The app continues. The reason for the halt may be gone, so the next attempt is made at once.
   package mutating func resume() {
     isPaused = false
     backoff.succeeded()

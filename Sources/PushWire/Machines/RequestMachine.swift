@@ -143,8 +143,8 @@ package struct RequestMachine: ~Copyable {
   /// Connections were cut with requests in flight, and the cause is searched for.
   var search: RequestSearch?
   var pingCount: UInt64 = 0
-  /// The app is about to stop, or is held. Nothing is sent until everything is cancelled, or until
-  /// ``resume()``.
+  /// The app is about to stop, or is halted. Nothing is sent until everything is cancelled, or
+  /// until ``resume()``.
   var isPaused = false
   /// Hashes of device tokens that have had too many requests (429), and until when they wait.
   var paced: [Int: Instant] = [:]

@@ -127,3 +127,25 @@ extension Rejection: CustomStringConvertible {
     }
   }
 }
+
+extension Rejection {
+  /// Reads a ``description``, as stores have it. Nil: there is no such text.
+  package init?(text description: String) {
+    let gaveUp = "given up after "
+    let number = description.prefix { $0.isASCII && $0.isNumber }
+    if let known = ([.streamRefused, .closedWithoutReason] + Self.atIntake).first(where: {
+      $0.description == description
+    }) {
+      self = known
+    } else if description.hasPrefix(gaveUp) {
+      guard let refusal = ProviderRefusal(text: String(description.dropFirst(gaveUp.count))) else { return nil }
+      self = .gaveUp(refusal)
+    } else if let status = UInt8(number).map(GatewayStatus.init(rawValue:)), status.description == description {
+      self = .status(status)
+    } else if let refusal = ProviderRefusal(text: description) {
+      self = .provider(refusal)
+    } else {
+      return nil
+    }
+  }
+}

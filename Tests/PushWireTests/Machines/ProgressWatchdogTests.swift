@@ -116,19 +116,20 @@ struct ProgressWatchdogTests {
   }
 
   @Test("the app's own limit uses no patience, and is shown until shortly after its end")
-  func holds() {
+  func delays() {
     var machine = ProgressWatchdog(patience: .seconds(10))
     _ = machine.troubled("the connection was reset", .ending, nextTryAt: nil, now: at(0))
-    machine.held("waiting for a new provider token", until: at(60), now: at(1))
+    machine.delayed("waiting for a new provider token", until: at(60), now: at(1))
     #expect(machine.check(now: at(59.5), hasWork: true) == .again(at: at(60)))
     #expect(machine.check(now: at(60), hasWork: true) == .giveUp("no progress for 1 min: the connection was reset"))
-    #expect(machine.hold(now: at(30)) == .init(cause: "waiting for a new provider token", since: at(1), until: at(60)))
-    #expect(machine.hold(now: at(70)) == nil)
+    #expect(machine.delay(now: at(30)) == .init(cause: "waiting for a new provider token", since: at(1), until: at(60)))
+    #expect(machine.delay(now: at(70)) == nil)
     for second in 100..<110 {
-      machine.held("60 connections per minute are in use", until: at(Double(second) + 1), now: at(Double(second)))
+      machine.delayed("60 connections per minute are in use", until: at(Double(second) + 1), now: at(Double(second)))
     }
     #expect(
-      machine.hold(now: at(109)) == .init(cause: "60 connections per minute are in use", since: at(100), until: at(110))
+      machine.delay(now: at(109))
+        == .init(cause: "60 connections per minute are in use", since: at(100), until: at(110))
     )
   }
 

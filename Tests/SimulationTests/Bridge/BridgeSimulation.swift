@@ -252,7 +252,7 @@ final class BridgeSimulation: CustomStringConvertible {
     defer { recognisedCount += process.recognisedCount }
     beginsAt = process.clock.milliseconds + Int64.random(in: 0...2_000, using: &random)
     if end == .restart || ending == .done {
-      guard ending == .done || !isLast else { return "the clients did not end: \(ending), \(engine.app.hold)" }
+      guard ending == .done || !isLast else { return "the clients did not end: \(ending), \(engine.app.halt)" }
       if let problem = finish(process, engine.loop) { return problem }
     } else {
       process.kill()

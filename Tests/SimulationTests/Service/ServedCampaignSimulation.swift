@@ -321,7 +321,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     beginsAt = process.clock.milliseconds + Int64.random(in: 0...60_000, using: &random)
     if !hasEnded {
       guard ending == .outOfSteps || engine.journal.failure != nil, !isLast else {
-        return "it did not end: \(ending), \(engine.app.hold), \(state)"
+        return "it did not end: \(ending), \(engine.app.halt), \(state)"
       }
       process.store.kill()
       engine.kill { if plan.powerIsLost { $0.loseUnsynced(using: &random) } else { $0.restart() } }
