@@ -38,9 +38,16 @@ package final class OutcomeRecorder: IntakeRecorder {
   private let store: any Store
   let clock: any ServiceClock
   private let state = Mutex(State())
+  private struct Writing {
+    /// After it nothing is durable, so every later call fails as well.
+    var failure: UnsyncedList?
+    /// What the store could not take yet, because it was away. Written first, as it was.
+    var changes: IntakeChanges?
+  }
+
   /// Held while the store is written: a thread that finds nothing to write must know that what
-  /// another thread took is durable. After a failure nothing is, so every later call fails as well.
-  private let failure = Mutex<UnsyncedList?>(nil)
+  /// another thread took is durable.
+  private let writing = Mutex(Writing())
 
   /// Gets outcomes at once.
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
@@ -126,16 +133,20 @@ package final class OutcomeRecorder: IntakeRecorder {
   }
 
   package func makeDurable() throws(UnsyncedList) {
-    let problem: UnsyncedList? = failure.withLock { failure in
-      if failure == nil {
-        do throws(UnsyncedList) {
-          try campaigns.makeDurable()
-          try write()
-        } catch { failure = error }
+    try writing.withLock { writing throws(UnsyncedList) in
+      if let failure = writing.failure { throw failure }
+      do throws(UnsyncedList) {
+        try campaigns.makeDurable()
+        while let changes = writing.changes ?? takeChanges() {
+          writing.changes = changes
+          try write(changes)
+          writing.changes = nil
+        }
+      } catch {
+        if !error.isAway { writing.failure = error }
+        throw error
       }
-      return failure
     }
-    if let problem { throw problem }
   }
 
   /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too.
@@ -154,7 +165,8 @@ package final class OutcomeRecorder: IntakeRecorder {
     try makeDurable()
   }
 
-  private func write() throws(UnsyncedList) {
+  /// Nil: there are none.
+  private func takeChanges() -> IntakeChanges? {
     var (changes, accepted) = state.withLock { state in
       state.isWritingIntake = state.changes.precedesJournal
       return (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
@@ -162,7 +174,10 @@ package final class OutcomeRecorder: IntakeRecorder {
     for (run, lines) in accepted {
       for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
     }
-    guard !changes.isEmpty else { return }
+    return changes.isEmpty ? nil : changes
+  }
+
+  private func write(_ changes: IntakeChanges) throws(UnsyncedList) {
     do throws(StoreError) { try store.write(changes) } catch { throw UnsyncedList(error) }
     state.withLock { state in
       state.isWritingIntake = false
@@ -220,14 +235,18 @@ extension [UInt32] {
 }
 
 extension UnsyncedList {
-  init(_ error: StoreError) { self.init(path: error.path, code: error.kind == .full ? ENOSPC : EIO) }
+  init(_ error: StoreError) {
+    self.init(path: error.path, code: error.kind == .full ? ENOSPC : EIO, isAway: error.kind == .away)
+  }
 }
 
 extension StoreError {
   init(_ error: UnsyncedList) {
     self.init(
-      error.code == ENOSPC ? .full : .unwritable, path: error.path,
-      "the store \(error.path) cannot be written (errno \(error.code))")
+      error.isAway ? .away : error.code == ENOSPC ? .full : .unwritable, path: error.path,
+      error.isAway
+        ? "the store \(error.path) cannot be written yet: another process has locked it"
+        : "the store \(error.path) cannot be written (errno \(error.code))")
   }
 }
 

@@ -247,6 +247,8 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case full
     /// The disk cannot be written for another reason: an I/O error, a quota, a limit of file sizes.
     case unwritable
+    /// It is busy, or cannot be reached, for now: the same call can be made again, and is no verdict.
+    case away
     /// The file is no store, is damaged, or belongs to a newer version.
     case unusable
     case failed

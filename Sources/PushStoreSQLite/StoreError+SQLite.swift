@@ -13,13 +13,21 @@ extension StoreError {
     // A quota and a limit of file sizes are no full disk for SQLite.
     case .SQLITE_IOERR? where Self.isAboutWriting(error): kind = .unwritable
     case .SQLITE_NOTADB?, .SQLITE_CORRUPT?: kind = .unusable
+    // Nothing was written.
+    case .SQLITE_BUSY?, .SQLITE_LOCKED?, .SQLITE_PROTOCOL?: kind = .away
     default: kind = .failed
     }
     let reason = (error as? DatabaseError)?.message ?? "\(error)"
     let sentence =
-      kind == .unusable
-      ? "the store \(path) is damaged, or is none: \(reason); \"carillon store check\" looks at it, and a backup can "
-        + "be put in its place" : "the store \(path) cannot be used: \(reason)"
+      switch kind {
+      case .unusable:
+        "the store \(path) is damaged, or is none: \(reason); \"carillon store check\" looks at it, and a backup can "
+          + "be put in its place"
+      case .away:
+        "another process has locked the store \(path) (\(reason)): see what has it open, such as a backup or a shell "
+          + "of sqlite3"
+      default: "the store \(path) cannot be used: \(reason)"
+      }
     self.init(kind, path: path, sentence)
   }
 

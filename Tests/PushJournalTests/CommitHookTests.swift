@@ -127,4 +127,37 @@ struct CommitHookTests {
     #expect(error.description == "the journal has stopped: cannot sync problems.csv: Input/output error")
     #expect(disk.contents("segment-000000000001.lz4") == before)
   }
+
+  @Test("while a list is away, nothing is written and nothing fails; then everything is, in order", arguments: [1, 200])
+  func away(count: UInt64) throws {
+    let disk = SimulatedDisk()
+    let run = try HandRun(disk, .small())
+    let before = disk.contents("segment-000000000001.lz4")
+    let isAway = Atomic(true)
+    let attempts = Atomic(0)
+    run.journal.willCommit { (_: Bool) throws(JournalFileError) in
+      attempts.add(1, ordering: .relaxed)
+      return !isAway.load(ordering: .relaxed)
+    }
+    let isDurable = Atomic(false)
+    var number: UInt64 = 0
+    // As many as there is room for.
+    while number < count, let position = try? run.append(.numbered(number + 1, byteCount: 20)) {
+      number += 1
+      if number == 1 { run.journal.whenDurable(position) { _ in isDurable.store(true, ordering: .relaxed) } }
+    }
+    for tick in 1...10 { run.run(now: .milliseconds(100 * tick)) }
+    #expect(attempts.load(ordering: .relaxed) == 10)
+    #expect(disk.contents("segment-000000000001.lz4") == before)
+    #expect(isDurable.load(ordering: .relaxed) == false)
+    isAway.store(false, ordering: .relaxed)
+    run.run(now: .milliseconds(1_050))
+    #expect(isDurable.load(ordering: .relaxed) == false, "it is asked again after a pause")
+    run.run(now: .milliseconds(1_100))
+    #expect(isDurable.load(ordering: .relaxed) == true)
+    let last = try run.append(.numbered(number + 1, byteCount: 20))
+    run.flush()
+    #expect(run.journal.durablePosition == last)
+    #expect(try Journal.records(disk).records.count == Int(number) + 1)
+  }
 }

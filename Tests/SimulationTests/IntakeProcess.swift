@@ -35,16 +35,20 @@ final class IntakeBook: IntakeRecorder {
     var copies: [IntakeKey] = []
     var syncCount = 0
     var written: Set<IntakeKey> = []
+    var absences: SeededGenerator
+    /// As many calls find the store away.
+    var awayCount = 0
   }
 
   private let store: IntakeStore
   private let failsAtSync: Int?
-  private let state = Mutex(State())
+  private let awayPerMille: Int
+  private let state: Mutex<State>
 
   /// - Parameter failsAtSync: from which sync on the store cannot be written.
-  init(_ store: IntakeStore, failsAtSync: Int?) {
-    self.store = store
-    self.failsAtSync = failsAtSync
+  init(_ store: IntakeStore, failsAtSync: Int? = nil, awayPerMille: Int = 0, seed: UInt64 = 0) {
+    (self.store, self.failsAtSync, self.awayPerMille) = (store, failsAtSync, awayPerMille)
+    state = Mutex(State(absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
   func began(_ run: IntakeRunID, app: String) {}
@@ -74,6 +78,15 @@ final class IntakeBook: IntakeRecorder {
 
   /// - Parameter leave: what is left for later.
   private func write(leaving leave: (inout State) -> Void) throws(UnsyncedList) {
+    let isAway = state.withLock { state in
+      if state.awayCount == 0, Int.random(in: 0..<1_000, using: &state.absences) < awayPerMille {
+        state.awayCount = Int.random(in: 1...300, using: &state.absences)
+      }
+      guard state.awayCount > 0 else { return false }
+      state.awayCount -= 1
+      return true
+    }
+    if isAway { throw UnsyncedList(path: "store.db", code: 5, isAway: true) }
     let (written, fails) = state.withLock { state in
       state.syncCount += 1
       var written = state
@@ -123,7 +136,7 @@ final class IntakeProcess: Sendable {
   /// Of an app whose outcomes nobody asks for.
   convenience init(_ process: SimulatedProcess, isHTTP2: Bool) throws {
     try self.init(
-      process, Self.configuration(isHTTP2: isHTTP2), IntakeBook(IntakeStore(), failsAtSync: nil))
+      process, Self.configuration(isHTTP2: isHTTP2), IntakeBook(IntakeStore()))
   }
 
   static func configuration(isHTTP2: Bool) -> AppConfiguration {

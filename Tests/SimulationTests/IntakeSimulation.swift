@@ -3,6 +3,7 @@ internal import PushJournal
 internal import PushTransport
 internal import PushWire
 internal import Support
+internal import Synchronization
 
 @testable internal import Carillon
 @testable internal import PushEngine
@@ -26,6 +27,8 @@ final class IntakeSimulation: CustomStringConvertible {
     var settlementDelay: Duration?
     /// From which sync on the store of a process fails, by process.
     var storeFails: [Int: Int] = [:]
+    /// See ``SimulatedStore/Faults``.
+    var awayPerMille: Int
     /// Which operation of the disk fails, of which process, and whether all later ones do.
     var diskFails: (life: Int, after: Int, isLasting: Bool)?
 
@@ -50,6 +53,7 @@ final class IntakeSimulation: CustomStringConvertible {
       hasPauses = Bool.random(using: &random)
       rateLimit = Int.random(in: 0..<4, using: &random) == 0 ? 300 : nil
       settlementDelay = [.zero, .milliseconds(10), .seconds(1)].randomElement(using: &random) ?? .zero
+      awayPerMille = SimulatedStore.Faults.awayPerMille(seed: seed)
       for life in lives.indices where Int.random(in: 0..<4, using: &random) == 0 {
         storeFails[life] = Int.random(in: 1...20, using: &random)
       }
@@ -159,7 +163,8 @@ final class IntakeSimulation: CustomStringConvertible {
     let engine: SimulatedProcess
     let process: IntakeProcess
     do {
-      let recorder = IntakeBook(store, failsAtSync: plan.storeFails[life])
+      let recorder = IntakeBook(
+        store, failsAtSync: plan.storeFails[life], awayPerMille: plan.awayPerMille, seed: seed)
       engine = try SimulatedProcess(rules, disk, service, seed: seed, network: network, options: options) {
         $0.writeSettlements(recorder, after: plan.settlementDelay, on: $1)
       }
@@ -266,10 +271,20 @@ extension EngineJournal {
     beforeCommits(
       withOutcomes: { () throws(UnsyncedList) in try recorder.makeDurable() },
       withoutOutcomes: { () throws(UnsyncedList) in if writesIntakeFirst { try recorder.makeIntakeDurable() } })
+    let isAway = Atomic(false)
     writeSettlements(
-      after: { () throws(UnsyncedList) in try recorder.makeDurable() },
+      after: { () throws(UnsyncedList) in
+        do throws(UnsyncedList) {
+          try recorder.makeDurable()
+          isAway.store(false, ordering: .relaxed)
+        } catch {
+          isAway.store(error.isAway, ordering: .relaxed)
+          throw error
+        }
+      },
       ask: { [weak self] in
-        _ = loop.schedule(at: loop.now + (delay ?? .zero)) { [weak self] in self?.writeSettlements() }
+        let pause = max(delay ?? .zero, isAway.load(ordering: .relaxed) ? .milliseconds(10) : .zero)
+        _ = loop.schedule(at: loop.now + pause) { [weak self] in self?.writeSettlements() }
       })
   }
 }

@@ -6,8 +6,12 @@ package struct UnsyncedList: Error, Hashable, Sendable {
   package let path: String
   /// The `errno` of the call.
   package let code: Int32
+  /// It is busy, or cannot be reached: the same call is made again soon, and nothing fails.
+  package let isAway: Bool
 
-  package init(path: String, code: Int32) { (self.path, self.code) = (path, code) }
+  package init(path: String, code: Int32, isAway: Bool = false) {
+    (self.path, self.code, self.isAway) = (path, code, isAway)
+  }
 }
 
 /// A notification that was settled without being accepted, if the journal still has its record.
@@ -21,7 +25,8 @@ package struct SettledNotification: Hashable, Sendable {
 extension EngineJournal {
   /// Calls `sync` on the journal's thread before each group of records is written, unless the
   /// journal never syncs. A list's row is written before the record that it is about, so what is
-  /// durable in the journal is durable in the lists. If `sync` throws, the journal fails.
+  /// durable in the journal is durable in the lists. If `sync` throws, the journal fails, or waits
+  /// if the list is away.
   package func beforeCommits(_ sync: @escaping @Sendable () throws(UnsyncedList) -> Void) {
     beforeCommits(withOutcomes: sync, withoutOutcomes: sync)
   }
@@ -34,7 +39,9 @@ extension EngineJournal {
     journal.willCommit { (hasOutcomes: Bool) throws(JournalFileError) in
       do throws(UnsyncedList) {
         if hasOutcomes { try sync() } else { try syncIntake() }
+        return true
       } catch {
+        if error.isAway { return false }
         throw JournalFileError(.sync, path: error.path, code: error.code)
       }
     }

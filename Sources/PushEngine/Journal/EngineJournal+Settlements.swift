@@ -53,8 +53,8 @@ extension EngineJournal {
   static let waitingLimit = 100_000
 
   /// From now on outcomes are written when `sync` has returned, which is called on a thread of its
-  /// own. If it throws, the journal fails. To be called once, before the first outcome. A journal
-  /// that never syncs writes them at once.
+  /// own. If it throws, the journal fails, unless the lists are away: then it is called again. To be
+  /// called once, before the first outcome. A journal that never syncs writes them at once.
   ///
   /// - Parameter syncIntake: called before each group of other records, on the journal's thread:
   ///   makes durable what must be known of notifications before they are in the journal.
@@ -81,19 +81,25 @@ extension EngineJournal {
 
   /// Makes the lists durable, and writes the outcomes that waited for that.
   package func writeSettlements() {
-    guard let sync = writer.withLock({ $0?.sync }) else { return }
+    guard let writer = writer.withLock({ $0 }) else { return }
     let (entries, count) = state.withLock { state in
       state.settlements.isAsked = false
       return (exchange(&state.settlements.entries, with: []), state.settlements.addedCount)
     }
     do throws(UnsyncedList) {
-      if !entries.isEmpty { try sync() }
+      if !entries.isEmpty { try writer.sync() }
       for entry in entries {
         switch entry {
         case .event(let event): write(event, isPrepared: true)
         case .retired(let lane): forget(lane: lane)
         }
       }
+    } catch where error.isAway {
+      state.withLock { state in
+        state.settlements.entries.insert(contentsOf: entries, at: 0)
+        state.settlements.isAsked = true
+      }
+      return writer.ask(false)
     } catch {
       stop(because: "\(JournalError.failed(JournalFileError(.sync, path: error.path, code: error.code)))")
     }

@@ -35,6 +35,11 @@ struct CommitSchedule {
   let sync: JournalSync
   /// When the oldest record that is not durable was first seen.
   private(set) var dirtySince: Duration?
+  /// Before this, nothing is written: what must precede it could not be made durable.
+  private var notBefore: Duration?
+
+  /// Between two attempts to prepare a group of records.
+  static let pause = Duration.milliseconds(100)
 
   init(sync: JournalSync) { self.sync = sync }
 
@@ -45,6 +50,10 @@ struct CommitSchedule {
 
   mutating func next(now: Duration, _ facts: Facts) -> Step {
     if facts.release == .ready { return .release }
+    if let notBefore {
+      guard notBefore <= now else { return .rest(until: notBefore) }
+      self.notBefore = nil
+    }
     guard facts.hasSealed || facts.isFilling || facts.isUnsynced else {
       dirtySince = nil
       return facts.isClosing ? .finish : .rest(until: nil)
@@ -62,4 +71,10 @@ struct CommitSchedule {
 
   /// A commit begins. The interval of later records starts anew.
   mutating func commitBegan() { dirtySince = nil }
+
+  /// Nothing could be written yet. The records wait since the same time.
+  mutating func putOff(now: Duration, since: Duration?) {
+    dirtySince = since
+    notBefore = now + Self.pause
+  }
 }

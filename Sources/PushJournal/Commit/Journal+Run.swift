@@ -36,8 +36,8 @@ extension Journal {
       }
       do {
         switch state.schedule.next(now: clock(), state.facts) {
-        case .write: try write()
-        case .commit: try commit()
+        case .write: if try !write() { state.schedule.putOff(now: clock(), since: state.schedule.dirtySince) }
+        case .commit: try commit(clock)
         case .release: try release()
         case .finish:
           try unlocked { () throws(JournalFileError) in try writer.finish() }
@@ -52,18 +52,23 @@ extension Journal {
     return nil
   }
 
-  private func unlocked<Failure: Error>(_ body: () throws(Failure) -> Void) throws(Failure) {
+  private func unlocked<Result, Failure: Error>(_ body: () throws(Failure) -> Result) throws(Failure) -> Result {
     monitor.unlock()
     defer { monitor.lock() }
-    try body()
+    return try body()
   }
 
-  private func write() throws(JournalFileError) {
+  /// - Returns: false if nothing could be prepared yet, and nothing was written.
+  private func write() throws(JournalFileError) -> Bool {
     let blocks = state.sealed
     state.sealed.removeAll(keepingCapacity: true)
     if !blocks.isEmpty, state.schedule.sync != .never, let prepare = state.willCommit {
       let isNeeded = blocks.contains(where: \.needsPreparation)
-      try unlocked { () throws(JournalFileError) in try prepare(isNeeded) }
+      let isPrepared = try unlocked { () throws(JournalFileError) in try prepare(isNeeded) }
+      guard isPrepared else {
+        state.sealed.insert(contentsOf: blocks, at: 0)
+        return false
+      }
     }
     for block in blocks {
       try unlocked { () throws(JournalFileError) in try writer.write(block) }
@@ -72,6 +77,7 @@ extension Journal {
       handBack(block)
     }
     noteSize()
+    return true
   }
 
   /// Makes a written block free again, and resumes callers that wait for a block.
@@ -82,16 +88,18 @@ extension Journal {
     unlocked { for run in waiters { run() } }
   }
 
-  private func commit() throws(JournalFileError) {
+  private func commit(_ clock: () -> Duration) throws(JournalFileError) {
     let dirtySince = state.schedule.dirtySince
     state.schedule.commitBegan()
+    var isWritten = true
     if !state.current.isEmpty, !state.sealCurrent() {
       // While every block is full, there is none to fill during the write. So the present block is
       // sealed after it.
-      try write()
-      _ = state.sealCurrent()
+      isWritten = try write()
+      if isWritten { _ = state.sealCurrent() }
     }
-    try write()
+    if isWritten { isWritten = try write() }
+    guard isWritten else { return state.schedule.putOff(now: clock(), since: dirtySince) }
     let covered = state.written
     let start = state.didCommit.map { _ in Monitor.now() }
     if state.schedule.sync != .never {

@@ -177,11 +177,15 @@
   /// The function runs on the journal's thread. If it throws, the journal fails. Under
   /// `JournalSync.never` it is not called.
   package func willCommit(_ prepare: @escaping @Sendable () throws(JournalFileError) -> Void) {
-    willCommit { (_: Bool) throws(JournalFileError) in try prepare() }
+    willCommit { (_: Bool) throws(JournalFileError) in
+      try prepare()
+      return true
+    }
   }
 
-  /// The same. The function hears whether one of the records was appended with `needsPreparation`.
-  package func willCommit(_ prepare: @escaping @Sendable (_ isNeeded: Bool) throws(JournalFileError) -> Void) {
+  /// The same. The function hears whether one of the records was appended with `needsPreparation`,
+  /// and returns false if it is to be called again a little later: until then nothing is written.
+  package func willCommit(_ prepare: @escaping @Sendable (_ isNeeded: Bool) throws(JournalFileError) -> Bool) {
     monitor.locked { state.willCommit = prepare }
   }
 

@@ -114,6 +114,33 @@ internal import Testing
     await small.journal.settlementsWritten()
   }
 
+  @Test("while the lists are away, outcomes wait in their order, and nothing fails")
+  func away() async throws {
+    let small = try SmallJournal(SimulatedDisk())
+    let isAway = Atomic(true)
+    let asked = Atomic(0)
+    small.journal.writeSettlements(
+      after: { () throws(UnsyncedList) in
+        if isAway.load(ordering: .relaxed) { throw UnsyncedList(path: "store.db", code: EIO, isAway: true) }
+      }, ask: { asked.add(1, ordering: .relaxed) })
+    let (campaign, lane) = try await small.begin(count: 4)
+    for index in 0..<2 as Range<UInt64> { small.journal.record(settled(index, of: campaign, in: lane)) }
+    small.journal.writeSettlements()
+    #expect(asked.load(ordering: .relaxed) == 2, "it asks to be called again")
+    small.journal.record(settled(2, of: campaign, in: lane))
+    small.journal.end(campaign)
+    #expect(asked.load(ordering: .relaxed) == 2)
+    for second in 1...3 { small.run(second) }
+    #expect(small.journal.failure == nil)
+    #expect(try SmallJournal(small.copy()).journal.campaign(campaign)?.account.confirmed == 0)
+    isAway.store(false, ordering: .relaxed)
+    small.journal.writeSettlements()
+    for second in 4...6 { small.run(second) }
+    let after = try SmallJournal(small.copy()).journal.campaign(campaign)
+    #expect(after?.account.confirmed == 3)
+    #expect(after?.phase == .ended)
+  }
+
   @Test("when the lists do not keep up, nothing new is taken in until they have")
   func bound() async throws {
     let small = try SmallJournal(SimulatedDisk())

@@ -75,6 +75,7 @@ final class BridgeSimulation: CustomStringConvertible {
       addFaults(&random)
       store.latency = [0...0, 0...50].randomElement(using: &random) ?? 0...0
       store.failuresPerMille = [0, 50].randomElement(using: &random) ?? 0
+      store.awayPerMille = SimulatedStore.Faults.awayPerMille(seed: seed)
       switch mistake {
       case .forgetsAlways: settings.plantedMistake = .forgets
       case .remembersAllAfterBreaks: settings.plantedMistake = .remembersAllAfterBreaks

@@ -70,6 +70,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       settlementDelay = [.zero, .milliseconds(10), .seconds(1)].randomElement(using: &random) ?? .zero
       store.latency = [0...0, 0...5, 10...300].randomElement(using: &random) ?? 0...0
       store.failuresPerMille = [0, 0, 50].randomElement(using: &random) ?? 0
+      store.awayPerMille = SimulatedStore.Faults.awayPerMille(seed: seed)
       actions = []
       for life in 0...lives.count {
         var second = 0

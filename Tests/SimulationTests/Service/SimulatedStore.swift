@@ -28,12 +28,23 @@ final class SimulatedStore: Store {
     var failuresPerMille = 0
     /// The number of the write that fails, and all later ones: the disk is full. Nil: none does.
     var failsAtWrite: Int?
+    /// Of 1000 calls, those with which the store is away, for up to half a minute.
+    var awayPerMille = 0
+
+    /// The same plan has the same faults with it and without it.
+    static func awayPerMille(seed: UInt64) -> Int {
+      var random = SeededGenerator(seed: seed ^ 0xA3A7)
+      return [0, 0, 5, 100].randomElement(using: &random) ?? 0
+    }
   }
 
   private struct State {
     var random: SeededGenerator
     var writeCount = 0
     var isDead = false
+    /// Of its own, so that it changes nothing else that is drawn.
+    var absences: SeededGenerator
+    var awayUntil = Instant.start
   }
 
   private let disk: StoreDisk
@@ -43,13 +54,14 @@ final class SimulatedStore: Store {
 
   init(_ disk: StoreDisk, _ loop: SimulatedLoop, _ faults: Faults, seed: UInt64) {
     (self.disk, self.loop, self.faults) = (disk, loop, faults)
-    state = Mutex(State(random: SeededGenerator(seed: seed)))
+    state = Mutex(State(random: SeededGenerator(seed: seed), absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
   /// Nothing of what the process asks for reaches the disk any more.
   func kill() { state.withLock { $0.isDead = true } }
 
   private static let failure = StoreError(.failed, path: "store.db", "the store store.db cannot be read: simulated")
+  private static let away = StoreError(.away, path: "store.db", "the store store.db is locked: simulated")
   private static let full = StoreError(.full, path: "store.db", "the store store.db cannot be written: disk is full")
 
   // MARK: Faults
@@ -66,6 +78,15 @@ final class SimulatedStore: Store {
     state.withLock { state in Int.random(in: 0..<1_000, using: &state.random) < faults.failuresPerMille }
   }
 
+  private var isAway: Bool {
+    state.withLock { state in
+      if loop.now < state.awayUntil { return true }
+      guard Int.random(in: 0..<1_000, using: &state.absences) < faults.awayPerMille else { return false }
+      state.awayUntil = loop.now + .milliseconds(Int.random(in: 0...30_000, using: &state.absences))
+      return true
+    }
+  }
+
   private var isDead: Bool { state.withLock { $0.isDead } }
 
   private func call<Result: Sendable>(
@@ -73,6 +94,7 @@ final class SimulatedStore: Store {
   ) async throws(StoreError) -> Result {
     await pause()
     guard !isDead, !draws() else { throw Self.failure }
+    guard !isAway else { throw Self.away }
     let result = disk.change(body)
     await pause()
     guard !isDead, !draws() else { throw Self.failure }
@@ -85,6 +107,7 @@ final class SimulatedStore: Store {
       return state.isDead || faults.failsAtWrite.map { state.writeCount >= $0 } ?? false
     }
     if fails { throw Self.full }
+    guard !isAway else { throw Self.away }
     disk.change { body(&$0) }
   }
 

@@ -37,6 +37,7 @@ package final class CampaignRecorder: Sendable {
     for list in lists { try list.sync() }
     guard !ended.isEmpty else { return }
     do throws(StoreError) { try store.end(ended) } catch {
+      if error.kind == .away { state.withLock { $0.ended.insert(contentsOf: ended, at: 0) } }
       throw UnsyncedList(error)
     }
   }

@@ -1,0 +1,57 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("carillon serve while its store is away", .timeLimit(.minutes(20)))
+struct ServeStoreAwayTests {
+  /// Another program that has `store.db` locked for writing.
+  private struct Lock {
+    private let process: ChildProcess
+
+    init(_ serve: ServeSite) async throws {
+      let script = """
+        import sqlite3, time
+        store = sqlite3.connect("store.db", isolation_level=None, timeout=60)
+        store.execute("BEGIN IMMEDIATE")
+        print("locked", flush=True)
+        time.sleep(600)
+        """
+      process = try ChildProcess(["-c", script], program: "python3", directory: serve.site.place.url)
+      try #require(await process.line(0) == "locked", "\(process.errors)")
+    }
+
+    func end() async {
+      process.send(SIGKILL)
+      _ = await process.ending()
+    }
+  }
+
+  @Test("another process locks store.db for 12 s: nothing fails, nothing is sent twice, all have their outcomes")
+  func locked() async throws {
+    let running = try await RunningServe(scopes: ["campaigns", "read", "send"])
+    let site = running.campaigns
+    let count = 3_000
+    let path = try await site.make(#","rateLimit":200"#)
+    _ = try await site.upload(path, (0..<count).map { HTTP2Site.token($0) })
+    try await site.act(path, "start")
+    try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 200 }
+    let lock = try await Lock(running.serve)
+    let (began, end) = (ContinuousClock.now, Duration.seconds(12))
+    var ids: [String] = []
+    while ContinuousClock.now - began < end {
+      let reply = try await running.call(
+        "/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(count + ids.count)))
+      try #require(reply.status == 202, "\(reply.text)")
+      ids.append(try reply.decoded(ServeSite.Queued.self).id)
+    }
+    await lock.end()
+    for id in ids { #expect(try await running.serve.finished(id, running.service, key: running.key).outcome == "accepted") }
+    #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.accepted.confirmed == count)
+    #expect(account.possibleDuplicates == 0)
+    let taken = try await running.end().compactMap(\.token)
+    #expect(taken.count == count + ids.count)
+    #expect(Set(taken).count == taken.count)
+  }
+}
