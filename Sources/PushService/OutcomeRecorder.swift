@@ -43,6 +43,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     var failure: UnsyncedList?
     /// What the store could not take yet, because it was away. Written first, as it was.
     var changes: IntakeChanges?
+    var awaySince: Instant?
   }
 
   /// Held while the store is written: a thread that finds nothing to write must know that what
@@ -142,22 +143,38 @@ package final class OutcomeRecorder: IntakeRecorder {
           try write(changes)
           writing.changes = nil
         }
+        writing.awaySince = nil
       } catch {
-        if !error.isAway { writing.failure = error }
+        if error.isAway {
+          writing.awaySince = writing.awaySince ?? clock.uptime
+        } else {
+          writing.failure = error
+        }
         throw error
       }
     }
   }
 
-  /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too.
-  package func makeDurableElsewhere() async throws(UnsyncedList) {
-    let result = await withCheckedContinuation { continuation in
-      clock.run { [self] in
-        continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
+  /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too, but not for a
+  /// store that is away.
+  ///
+  /// - Parameter waits: for a store that is away.
+  package func makeDurableElsewhere(waits: Bool = true) async throws(UnsyncedList) {
+    while true {
+      let result = await withCheckedContinuation { continuation in
+        clock.run { [self] in
+          continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
+        }
+      }
+      do throws(UnsyncedList) { return try result.get() } catch {
+        guard waits, error.isAway, (try? await clock.sleep(for: .seconds(1))) != nil else { throw error }
       }
     }
-    try result.get()
   }
+
+  /// How long the store has been away; nil: it is not. Not to be called on a thread that others
+  /// wait for: it waits for what is being written.
+  package var awayDuration: Duration? { writing.withLock { $0.awaySince.map(clock.uptime.since) } }
 
   package func makeIntakeDurable() throws(UnsyncedList) {
     // Another thread may be writing it.
