@@ -4,7 +4,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
-internal import PushService
+package import PushService
 internal import PushStore
 internal import PushStoreSQLite
 internal import PushTransport
@@ -36,6 +36,7 @@ package final class Daemon: Sendable {
   /// The credential files that the configuration names at present.
   let credentialFiles: Mutex<[String]>
   private let manager: ServiceManager?
+  let clock: any ServiceClock
   let log: ServiceLog
   let logger: Logger
   let store: any Store
@@ -75,12 +76,13 @@ package final class Daemon: Sendable {
   /// - Throws: ``CarillonError``.
   package init(
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
-    recoveryPause: Duration = .seconds(1), overdue: @escaping @Sendable (String) -> Void
+    clock: any ServiceClock = MachineClock(), recoveryPause: Duration = .seconds(1),
+    overdue: @escaping @Sendable (String) -> Void
   ) throws(CarillonError) {
     (self.configuration, self.file) = (configuration, file)
     credentialFiles = Mutex(configuration.credentialFiles)
     tenants = Mutex(Self.byID(configuration))
-    (self.manager, self.recoveryPause) = (manager, recoveryPause)
+    (self.manager, self.clock, self.recoveryPause) = (manager, clock, recoveryPause)
     deadline = EndDeadline(configuration.shutdown, passed: overdue)
     self.log = log
     logger = log.logger
@@ -91,7 +93,9 @@ package final class Daemon: Sendable {
           "why": "\(error)", "what helps": "a higher limit of open files, such as LimitNOFILE, or fewer connections",
         ])
     }
-    certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
+    certificate = try configuration.api.certificate.map { files throws(CarillonError) in
+      try ServerCertificate(files, at: clock.now.seconds)
+    }
     guard let journal = JournalSettings(configuration.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
@@ -101,12 +105,15 @@ package final class Daemon: Sendable {
     deployment = try Deployment(
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
-    outcomes = OutcomeRecorder(store: store)
-    keys = KeyRing(rate: configuration.api.rateLimit) { [store] () async throws(StoreError) in try await store.keys() }
+    outcomes = OutcomeRecorder(store: store, clock: clock)
+    keys = KeyRing(rate: configuration.api.rateLimit, clock: clock) { [store] () async throws(StoreError) in
+      try await store.keys()
+    }
     statistics = ServiceStatistics(
       journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.storePath(besides: file))
     try deployment.recordIntake(with: outcomes)
-    bridge = try Bridge.make(configuration, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
+    bridge = try Bridge.make(
+      configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
     metrics.observe(deployment)
   }
 
@@ -161,7 +168,7 @@ package final class Daemon: Sendable {
       CampaignTimes.App(tenants.withLock { $0[app] })
     }
     return CampaignRunner(
-      controller: CampaignController(store: store),
+      controller: CampaignController(store: store, clock: clock),
       spool: CampaignSpool(besides: configuration.storePath(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
       logger: logger)
@@ -201,7 +208,8 @@ package final class Daemon: Sendable {
         metrics.text(
           deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed),
           lacksDescriptors: reserve.isShort)
-      }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access
+      }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access,
+      clock: clock
     ).responder
   }
 
@@ -210,7 +218,7 @@ package final class Daemon: Sendable {
     await pauseApps()
     try await bridge?.apps.restore()
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
-    try await store.endRuns(except: open, at: .now)
+    try await store.endRuns(except: open, at: clock.now)
     for left in await deployment.resumeIntake() {
       logger.warning("notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
     }
@@ -229,10 +237,11 @@ package final class Daemon: Sendable {
     let clients = OpenChannels(
       OpenChannels.Limits(
         all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
-        keyless: configuration.api.keylessConnections), logger: logger)
+        keyless: configuration.api.keylessConnections), clock: clock, logger: logger)
     let monitors = OpenChannels(
       OpenChannels.Limits(
-        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections), logger: logger)
+        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections), clock: clock,
+      logger: logger)
     let admin = listener(adminResponder, configuration.admin.listen, nil, .health, monitors) { [self] port in
       listens(ready) { $0.admin = port }
     }
@@ -246,12 +255,15 @@ package final class Daemon: Sendable {
       opened.finish()
     }
     var services: [any Service] = [
-      Supervision(manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger),
-      Maintenance(store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, logger: logger),
+      Supervision(
+        manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
+      Maintenance(
+        store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, clock: clock, logger: logger),
       admin, campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
       RateSampling(statistics: statistics, deployment: deployment, controller: campaigns.controller),
       ReloadTriggers(
-        reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger),
+        reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, clock: clock,
+        logger: logger),
     ]
     if let bridge {
       services.append(
@@ -264,7 +276,7 @@ package final class Daemon: Sendable {
     services.append(
       FeedbackPolling(
         deployment: deployment, store: store, tenants: { [self] in tenants.withLock { Array($0.values) } },
-        logger: logger))
+        clock: clock, logger: logger))
     services.append(api)
     return services.map { .init(service: $0) } + [
       .init(service: diskRecovery, successTerminationBehavior: .gracefullyShutdownGroup),
@@ -274,7 +286,8 @@ package final class Daemon: Sendable {
 
   private var diskRecovery: DiskRecovery {
     DiskRecovery(
-      deployment: deployment, folders: configuration.folders(besides: file), pause: recoveryPause, logger: logger
+      deployment: deployment, folders: configuration.folders(besides: file), pause: recoveryPause, clock: clock,
+      logger: logger
     ) { [self] in
       restarts.store(true, ordering: .relaxed)
     }
@@ -282,7 +295,7 @@ package final class Daemon: Sendable {
 
   private var shutdownAnnouncement: ShutdownAnnouncement {
     ShutdownAnnouncement(
-      duration: configuration.shutdown.announce,
+      duration: configuration.shutdown.announce, clock: clock,
       begin: { [self] in
         isReady.store(false, ordering: .relaxed)
         askedToEnd.store(true, ordering: .relaxed)

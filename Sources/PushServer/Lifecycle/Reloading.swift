@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Logging
+internal import PushService
 internal import ServiceLifecycle
 internal import UnixSignals
 
@@ -43,6 +44,7 @@ struct ReloadTriggers: Service {
   let reloading: Reloading
   /// The configuration and the credentials that it names.
   let files: @Sendable () -> [String]
+  let clock: any ServiceClock
   let logger: Logger
 
   private static let interval = Duration.seconds(2)
@@ -53,7 +55,7 @@ struct ReloadTriggers: Service {
       await withDiscardingTaskGroup { tasks in
         tasks.addTask { for await _ in signals { await reloading.reload() } }
         var watch = FileWatch(files())
-        while (try? await Task.sleep(for: Self.interval)) != nil {
+        while (try? await clock.sleep(for: Self.interval)) != nil {
           let changed = watch.changes(files())
           guard !changed.isEmpty else { continue }
           logger.notice("files have changed", metadata: ["files": "\(changed.joined(separator: ", "))"])
