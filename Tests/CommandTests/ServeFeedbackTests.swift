@@ -19,7 +19,7 @@ struct ServeFeedbackTests {
     let suppressed: Bool
   }
 
-  @Test("a binary app's list is read, stored, and suppresses the devices that have not registered since")
+  @Test("a binary app's list is read, stored, and suppresses the devices that have not registered since", .inProcess)
   func polled() async throws {
     let serve = try ServeSite()
     let later = 4_000_000_000

@@ -123,11 +123,15 @@ package final class Daemon: Sendable {
         throw failure
       }
     }
-    let campaigns = makeCampaigns()
-    let reloading = Reloading(manager: manager) { [self] in await reload(campaigns) }
+    let parts = makeParts()
+    return try await run(parts, listening(parts, ready))
+  }
+
+  /// Runs everything behind the interfaces, until the front or a part ends it, and closes the store.
+  func run(_ parts: Parts, _ front: Front) async throws -> Ending {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: services(campaigns, reloading, ready), gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+        services: services(parts, front), gracefulShutdownSignals: front.endSignals, logger: logger))
     defer { deadline.cancel() }
     do { try await group.run() } catch {
       // Another daemon may open it in this process.
@@ -156,6 +160,18 @@ package final class Daemon: Sendable {
 
   // MARK: Parts
 
+  /// - Returns: the parts for one run.
+  func makeParts() -> Parts {
+    let campaigns = makeCampaigns()
+    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
+    return Parts(
+      campaigns: campaigns, reloading: Reloading(manager: manager) { [self] in await reload(campaigns) },
+      clients: OpenChannels(
+        OpenChannels.Limits(
+          all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
+          keyless: configuration.api.keylessConnections), logger: logger), opening: opening, opened: opened)
+  }
+
   private func makeCampaigns() -> CampaignRunner {
     let schedule = CampaignSchedule(deployment: deployment) { [self] app in
       CampaignTimes.App(tenants.withLock { $0[app] })
@@ -168,9 +184,7 @@ package final class Daemon: Sendable {
   }
 
   /// What answers the API's requests, and the dashboard's.
-  private func apiResponder(
-    _ campaigns: CampaignRunner, _ reloading: Reloading, _ channels: OpenChannels
-  ) -> ControlResponder {
+  func apiResponder(_ parts: Parts) -> ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in tenants.withLock { $0[app]?.queueByteCount ?? 0 } },
@@ -179,18 +193,18 @@ package final class Daemon: Sendable {
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
       reports: CampaignReports(
-        controller: campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
+        controller: parts.campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
-      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: campaigns,
-      reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge, dashboard: dashboard,
-      channels: channels
+      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: parts.campaigns,
+      reload: { [reloading = parts.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
+      dashboard: dashboard, channels: parts.clients
     ).responder
   }
 
   /// What answers requests for metrics and health.
-  private var adminResponder: ControlResponder {
+  var adminResponder: ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     return AdminRoutes(
       isReady: { [self] in
@@ -206,7 +220,7 @@ package final class Daemon: Sendable {
   }
 
   /// Recovers all acknowledged notifications. Requests are served afterwards.
-  private func recover(_ campaigns: CampaignRunner) async throws {
+  func recover(_ parts: Parts) async throws {
     await pauseApps()
     try await bridge?.apps.restore()
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
@@ -214,58 +228,63 @@ package final class Daemon: Sendable {
     for left in await deployment.resumeIntake() {
       logger.warning("notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
     }
-    try await campaigns.recover()
+    try await parts.campaigns.recover()
     isOpen.store(true, ordering: .relaxed)
+    parts.opened.finish()
   }
+
+  /// The API serves: `/readyz` says so.
+  func becomeReady() { isReady.store(true, ordering: .relaxed) }
 
   // MARK: Services
 
-  /// They are stopped in the reverse order.
-  private func services(
-    _ campaigns: CampaignRunner, _ reloading: Reloading, _ ready: @escaping @Sendable (Ports) -> Void
-  ) -> [ServiceGroupConfiguration.ServiceConfiguration] {
-    // Ends when everything is recovered.
-    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
-    let clients = OpenChannels(
-      OpenChannels.Limits(
-        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
-        keyless: configuration.api.keylessConnections), logger: logger)
+  /// Lets clients in over the listeners of the configuration, and signals of the system.
+  private func listening(_ parts: Parts, _ ready: @escaping @Sendable (Ports) -> Void) -> Front {
     let monitors = OpenChannels(
       OpenChannels.Limits(
         all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections), logger: logger)
     let admin = listener(adminResponder, configuration.admin.listen, nil, .health, monitors) { [self] port in
       listens(ready) { $0.admin = port }
     }
-    let api = listener(
-      apiResponder(campaigns, reloading, clients), configuration.api.listen, certificate, .clients, clients
-    ) { [self] port in
-      isReady.store(true, ordering: .relaxed)
+    let api = listener(apiResponder(parts), configuration.api.listen, certificate, .clients, parts.clients) {
+      [self] port in
+      becomeReady()
       listens(ready) { $0.api = port }
     } prepare: { [self] in
-      try await recover(campaigns)
-      opened.finish()
+      try await recover(parts)
     }
+    return Front(
+      admin: admin, api: api,
+      bridgeListens: { [self] gateway, feedback in
+        listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
+      }, endSignals: [.sigterm, .sigint], reloadSignals: [.sighup])
+  }
+
+  /// They are stopped in the reverse order.
+  private func services(_ parts: Parts, _ front: Front) -> [ServiceGroupConfiguration.ServiceConfiguration] {
     var services: [any Service] = [
       Supervision(manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger),
       Maintenance(store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, logger: logger),
-      admin, campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
-      RateSampling(statistics: statistics, deployment: deployment, controller: campaigns.controller),
+    ]
+    if let admin = front.admin { services.append(admin) }
+    services += [
+      parts.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
+      RateSampling(statistics: statistics, deployment: deployment, controller: parts.campaigns.controller),
       ReloadTriggers(
-        reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger),
+        reloading: parts.reloading, signals: front.reloadSignals,
+        files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger),
     ]
     if let bridge {
       services.append(
         BridgeService(
-          bridge: bridge, reserve: reserve, isReady: opening, drain: configuration.shutdown.drain
-        ) { [self] gateway, feedback in
-          listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
-        })
+          bridge: bridge, reserve: reserve, isReady: parts.opening, drain: configuration.shutdown.drain,
+          listens: front.bridgeListens))
     }
     services.append(
       FeedbackPolling(
         deployment: deployment, store: store, tenants: { [self] in tenants.withLock { Array($0.values) } },
         logger: logger))
-    services.append(api)
+    services.append(front.api)
     return services.map { .init(service: $0) } + [
       .init(service: diskRecovery, successTerminationBehavior: .gracefullyShutdownGroup),
       .init(service: shutdownAnnouncement),
