@@ -19,13 +19,13 @@ struct LocalService {
     let configuration = try ServerConfiguration.read(file: file)
     let log = ServiceLog(configuration.log) { program.writeError($0) }
     let daemon = try Daemon(configuration, file: file, log: log) { Issue.record("\($0)") }
-    let parts = daemon.makeParts()
+    let run = daemon.prepareRun()
     let service = LocalService(
-      program: program, api: APICalls(daemon.apiResponder(parts), log.logger),
+      program: program, api: APICalls(daemon.apiResponder(run), log.logger),
       admin: APICalls(daemon.adminResponder, log.logger))
     programs.start(program) {
       do {
-        try await service.run(daemon, parts)
+        try await service.serve(daemon, run)
         return 0
       } catch is Killed {
         return 128 + SIGKILL
@@ -41,17 +41,17 @@ struct LocalService {
   /// SIGKILL was sent.
   private struct Killed: Error {}
 
-  private func run(_ daemon: Daemon, _ parts: Daemon.Parts) async throws {
+  private func serve(_ daemon: Daemon, _ run: Daemon.Run) async throws {
     let front = Daemon.Front(
-      api: CalledAPI(daemon: daemon, parts: parts, calls: api) { [program] in program.writeLine("ready") })
+      api: CalledAPI(daemon: daemon, shared: run, calls: api) { [program] in program.writeLine("ready") })
     let group = ServiceGroup(
-      services: [FrontedDaemon(daemon: daemon, parts: parts, front: front)], logger: daemon.logger)
+      services: [FrontedDaemon(daemon: daemon, shared: run, front: front)], logger: daemon.logger)
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask { try await group.run() }
       tasks.addTask { [program] in
         for await signal in program.signals {
           switch signal {
-          case SIGHUP: await parts.reloading.reload()
+          case SIGHUP: await run.reloading.reload()
           // The journal and the store are closed all the same: what a crash leaves is not tested.
           case SIGKILL: throw Killed()
           default: await group.triggerGracefulShutdown()
@@ -66,21 +66,21 @@ struct LocalService {
 
 private struct FrontedDaemon: Service {
   let daemon: Daemon
-  let parts: Daemon.Parts
+  let shared: Daemon.Run
   let front: Daemon.Front
 
-  func run() async throws { _ = try await daemon.run(parts, front) }
+  func run() async throws { _ = try await daemon.serve(shared, through: front) }
 }
 
 /// Stands where the listener of the API stands.
 private struct CalledAPI: Service {
   let daemon: Daemon
-  let parts: Daemon.Parts
+  let shared: Daemon.Run
   let calls: APICalls
   let opened: @Sendable () -> Void
 
   func run() async throws {
-    try await daemon.recover(parts)
+    try await daemon.recover(shared)
     daemon.becomeReady()
     opened()
     try await gracefulShutdown()

@@ -3,7 +3,7 @@ internal import Support
 internal import Testing
 
 /// Many apps in one service. `ops/serve-bench many` has 1,000.
-@Suite("carillon serve with many apps", .inProcess, .timeLimit(.minutes(20)))
+@Suite("carillon serve with many apps", .timeLimit(.minutes(20)))
 struct ServeManyAppsTests {
   private static let count = 400
   private static let clients = 4

@@ -158,7 +158,7 @@ struct ServeShellTests {
     await end(service, upstream)
   }
 
-  @Test("the log is JSON if asked, and has no token")
+  @Test("the log is JSON if asked, and has no token", .inProcess)
   func log() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()

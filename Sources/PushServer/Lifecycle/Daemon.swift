@@ -10,7 +10,6 @@ internal import PushStoreSQLite
 internal import PushTransport
 internal import ServiceLifecycle
 internal import Synchronization
-internal import UnixSignals
 
 /// The service (`carillon serve`): a long-running deployment with an HTTP API.
 package final class Daemon: Sendable {
@@ -35,7 +34,7 @@ package final class Daemon: Sendable {
   let file: String
   /// The credential files that the configuration names at present.
   let credentialFiles: Mutex<[String]>
-  private let manager: ServiceManager?
+  let manager: ServiceManager?
   let log: ServiceLog
   let logger: Logger
   let store: any Store
@@ -59,8 +58,8 @@ package final class Daemon: Sendable {
   var hasServed: Bool { isReady.load(ordering: .relaxed) || isOpen.load(ordering: .relaxed) }
   private let recoveryPause: Duration
   private let deadline: EndDeadline
-  private let ports = Mutex(Ports(api: 0, admin: 0))
-  private let listeners = Mutex<[OpenChannels]>([])
+  let ports = Mutex(Ports(api: 0, admin: 0))
+  let listeners = Mutex<[OpenChannels]>([])
   let reserve: DescriptorReserve
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet. An app whose
@@ -123,15 +122,16 @@ package final class Daemon: Sendable {
         throw failure
       }
     }
-    let parts = makeParts()
-    return try await run(parts, listening(parts, ready))
+    let run = prepareRun()
+    return try await serve(run, through: listening(run, ready))
   }
 
-  /// Runs everything behind the interfaces, until the front or a part ends it, and closes the store.
-  func run(_ parts: Parts, _ front: Front) async throws -> Ending {
+  /// Serves once: until one of the front's signals, until its task is cancelled or shut down, or
+  /// until it has to restart.
+  func serve(_ run: Run, through front: Front) async throws -> Ending {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: services(parts, front), gracefulShutdownSignals: front.endSignals, logger: logger))
+        services: services(run, front), gracefulShutdownSignals: front.endSignals, logger: logger))
     defer { deadline.cancel() }
     do { try await group.run() } catch {
       // Another daemon may open it in this process.
@@ -160,11 +160,10 @@ package final class Daemon: Sendable {
 
   // MARK: Parts
 
-  /// - Returns: the parts for one run.
-  func makeParts() -> Parts {
+  func prepareRun() -> Run {
     let campaigns = makeCampaigns()
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
-    return Parts(
+    return Run(
       campaigns: campaigns, reloading: Reloading(manager: manager) { [self] in await reload(campaigns) },
       clients: OpenChannels(
         OpenChannels.Limits(
@@ -184,7 +183,7 @@ package final class Daemon: Sendable {
   }
 
   /// What answers the API's requests, and the dashboard's.
-  func apiResponder(_ parts: Parts) -> ControlResponder {
+  func apiResponder(_ run: Run) -> ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in tenants.withLock { $0[app]?.queueByteCount ?? 0 } },
@@ -193,13 +192,13 @@ package final class Daemon: Sendable {
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
       reports: CampaignReports(
-        controller: parts.campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
+        controller: run.campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
-      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: parts.campaigns,
-      reload: { [reloading = parts.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
-      dashboard: dashboard, channels: parts.clients
+      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
+      reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
+      dashboard: dashboard, channels: run.clients
     ).responder
   }
 
@@ -220,7 +219,7 @@ package final class Daemon: Sendable {
   }
 
   /// Recovers all acknowledged notifications. Requests are served afterwards.
-  func recover(_ parts: Parts) async throws {
+  func recover(_ run: Run) async throws {
     await pauseApps()
     try await bridge?.apps.restore()
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
@@ -228,9 +227,9 @@ package final class Daemon: Sendable {
     for left in await deployment.resumeIntake() {
       logger.warning("notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
     }
-    try await parts.campaigns.recover()
+    try await run.campaigns.recover()
     isOpen.store(true, ordering: .relaxed)
-    parts.opened.finish()
+    run.opened.finish()
   }
 
   /// The API serves: `/readyz` says so.
@@ -238,46 +237,24 @@ package final class Daemon: Sendable {
 
   // MARK: Services
 
-  /// Lets clients in over the listeners of the configuration, and signals of the system.
-  private func listening(_ parts: Parts, _ ready: @escaping @Sendable (Ports) -> Void) -> Front {
-    let monitors = OpenChannels(
-      OpenChannels.Limits(
-        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections), logger: logger)
-    let admin = listener(adminResponder, configuration.admin.listen, nil, .health, monitors) { [self] port in
-      listens(ready) { $0.admin = port }
-    }
-    let api = listener(apiResponder(parts), configuration.api.listen, certificate, .clients, parts.clients) {
-      [self] port in
-      becomeReady()
-      listens(ready) { $0.api = port }
-    } prepare: { [self] in
-      try await recover(parts)
-    }
-    return Front(
-      admin: admin, api: api,
-      bridgeListens: { [self] gateway, feedback in
-        listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
-      }, endSignals: [.sigterm, .sigint], reloadSignals: [.sighup])
-  }
-
   /// They are stopped in the reverse order.
-  private func services(_ parts: Parts, _ front: Front) -> [ServiceGroupConfiguration.ServiceConfiguration] {
+  private func services(_ run: Run, _ front: Front) -> [ServiceGroupConfiguration.ServiceConfiguration] {
     var services: [any Service] = [
       Supervision(manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger),
       Maintenance(store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, logger: logger),
     ]
     if let admin = front.admin { services.append(admin) }
     services += [
-      parts.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
-      RateSampling(statistics: statistics, deployment: deployment, controller: parts.campaigns.controller),
+      run.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
+      RateSampling(statistics: statistics, deployment: deployment, controller: run.campaigns.controller),
       ReloadTriggers(
-        reloading: parts.reloading, signals: front.reloadSignals,
+        reloading: run.reloading, signals: front.reloadSignals,
         files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger),
     ]
     if let bridge {
       services.append(
         BridgeService(
-          bridge: bridge, reserve: reserve, isReady: parts.opening, drain: configuration.shutdown.drain,
+          bridge: bridge, reserve: reserve, isReady: run.opening, drain: configuration.shutdown.drain,
           listens: front.bridgeListens))
     }
     services.append(
@@ -324,27 +301,5 @@ package final class Daemon: Sendable {
 
   static func byID(_ configuration: ServerConfiguration) -> [String: Tenant] {
     Dictionary(configuration.tenants.map { ($0.id, $0) }) { first, _ in first }
-  }
-
-  /// - Parameter prepare: runs before it listens.
-  private func listener(
-    _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?, _ use: DescriptorReserve.Use,
-    _ channels: OpenChannels, _ listens: @escaping @Sendable (Int) -> Void,
-    prepare: @escaping @Sendable () async throws -> Void = {}
-  ) -> ControlListener {
-    listeners.withLock { $0.append(channels) }
-    return ControlListener(
-      responder, listen, configuration.api, certificate: certificate, use, channels: channels, reserve: reserve,
-      drain: configuration.shutdown.drain, logger: logger, prepare: prepare, listens: listens)
-  }
-
-  private func listens(_ ready: (Ports) -> Void, _ note: (inout Ports) -> Void) {
-    let open = ports.withLock { ports in
-      note(&ports)
-      return ports
-    }
-    guard open.api != 0, open.admin != 0, bridge == nil || open.bridge != nil else { return }
-    ready(open)
-    manager?.notify(.ready, status: "Serving.")
   }
 }
