@@ -39,9 +39,10 @@ actor Reloading {
   }
 }
 
-/// Asks for a reload at each SIGHUP, and when one of the files has changed.
+/// Asks for a reload at each of the signals, and when one of the files has changed.
 struct ReloadTriggers: Service {
   let reloading: Reloading
+  let signals: [UnixSignal]
   /// The configuration and the credentials that it names.
   let files: @Sendable () -> [String]
   let clock: any ServiceClock
@@ -50,7 +51,7 @@ struct ReloadTriggers: Service {
   private static let interval = Duration.seconds(2)
 
   func run() async throws {
-    let signals = await UnixSignalsSequence(trapping: .sighup)
+    let signals = await UnixSignalsSequence(trapping: signals)
     await cancelWhenGracefulShutdown {
       await withDiscardingTaskGroup { tasks in
         tasks.addTask { for await _ in signals { await reloading.reload() } }
