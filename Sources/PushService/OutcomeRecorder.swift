@@ -43,12 +43,13 @@ package final class OutcomeRecorder: IntakeRecorder {
     var failure: UnsyncedList?
     /// What the store could not take yet, because it was away. Written first, as it was.
     var changes: IntakeChanges?
-    var awaySince: Instant?
   }
 
   /// Held while the store is written: a thread that finds nothing to write must know that what
   /// another thread took is durable.
   private let writing = Mutex(Writing())
+  /// In nanoseconds; 0: the store is not away.
+  private let awaySince = Atomic<UInt64>(0)
 
   /// Gets outcomes at once.
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
@@ -143,10 +144,10 @@ package final class OutcomeRecorder: IntakeRecorder {
           try write(changes)
           writing.changes = nil
         }
-        writing.awaySince = nil
+        awaySince.store(0, ordering: .relaxed)
       } catch {
         if error.isAway {
-          writing.awaySince = writing.awaySince ?? clock.uptime
+          if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
         } else {
           writing.failure = error
         }
@@ -172,9 +173,11 @@ package final class OutcomeRecorder: IntakeRecorder {
     }
   }
 
-  /// How long the store has been away; nil: it is not. Not to be called on a thread that others
-  /// wait for: it waits for what is being written.
-  package var awayDuration: Duration? { writing.withLock { $0.awaySince.map(clock.uptime.since) } }
+  /// How long the store has been away; nil: it is not.
+  package var awayDuration: Duration? {
+    let since = awaySince.load(ordering: .relaxed)
+    return since == 0 ? nil : clock.uptime.since(Instant(nanoseconds: since))
+  }
 
   package func makeIntakeDurable() throws(UnsyncedList) {
     // Another thread may be writing it.
@@ -258,7 +261,7 @@ extension UnsyncedList {
 }
 
 extension StoreError {
-  init(_ error: UnsyncedList) {
+  package init(_ error: UnsyncedList) {
     self.init(
       error.isAway ? .away : error.code == ENOSPC ? .full : .unwritable, path: error.path,
       error.isAway

@@ -244,9 +244,10 @@ struct DashboardPartTests {
       }
     }
     let all = AlarmRules.alarms(
-      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device",
+      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device", storeAway: .seconds(70),
       disk: FreeSpace(of: "store", byteCount: 5), now: now)
-    #expect(all.count == 9)
+    #expect(all.count == 10)
+    #expect(all.contains { $0.name == .storeAway })
     #expect(all.first?.name == .journalFailed)
     #expect(all.contains { $0.text == "The disk of the store has 5 B left." })
     #expect(all.map(\.severity) == all.map(\.severity).sorted(by: >))

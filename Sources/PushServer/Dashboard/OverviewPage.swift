@@ -38,7 +38,8 @@ extension Dashboard {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
-      journalFailure: access.deployment.journalFailure, lacksDescriptors: lacksDescriptors(),
+      journalFailure: access.deployment.journalFailure, storeAway: outcomes.awayDuration,
+      lacksDescriptors: lacksDescriptors(),
       disk: statistics.fullerDisk,
       now: access.clock.now.seconds)
   }

@@ -220,7 +220,8 @@ package final class Daemon: Sendable {
       },
       metrics: { [self] in
         metrics.text(
-          deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed),
+          deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge,
+          isReady: isReady.load(ordering: .relaxed),
           lacksDescriptors: reserve.isShort)
       }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access,
       clock: clock

@@ -66,9 +66,10 @@ struct Maintenance: Service {
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var count = 0
+      var isAway = false
       var heap = HeapTrim()
       while (try? await clock.sleep(for: Self.interval)) != nil {
-        await writeOutcomes()
+        isAway = await writeOutcomes(wasAway: isAway)
         count += 1
         if count % Self.rareness == 0 { await tidy() }
         if count % Self.heapRareness == 0 { heap.look() }
@@ -78,9 +79,19 @@ struct Maintenance: Service {
     if !Task.isCancelled { await tidy() }
   }
 
-  private func writeOutcomes() async {
-    do throws(UnsyncedList) { try await outcomes.makeDurableElsewhere() } catch {
-      logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
+  /// - Returns: whether the store is away.
+  private func writeOutcomes(wasAway: Bool) async -> Bool {
+    do throws(UnsyncedList) {
+      try await outcomes.makeDurableElsewhere(waits: false)
+      if wasAway { logger.notice("the store answers again") }
+      return false
+    } catch {
+      if !error.isAway {
+        logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
+      } else if !wasAway {
+        logger.error("the store is away: outcomes wait for it", metadata: ["why": "\(StoreError(error))"])
+      }
+      return error.isAway
     }
   }
 

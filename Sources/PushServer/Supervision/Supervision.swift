@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import NIOCore
 internal import NIOPosix
+internal import PushEngine
 internal import PushService
 internal import PushStore
 internal import ServiceLifecycle
@@ -56,9 +57,14 @@ struct Supervision: Service {
     var answer: (@Sendable () -> Void)?
     while (try? await clock.sleep(for: pause)) != nil {
       probe.ask("the store", now: clock.uptime) { answer = $0 }
-      guard (try? await store.keys()) != nil else { continue }
       // A failed journal is no part that is stuck: it is waited for until it can be written again.
-      guard (try? await outcomes.makeDurableElsewhere()) != nil || deployment.journalFailure != nil else { continue }
+      // Nor is a store that says that it is away.
+      do {
+        _ = try await store.keys()
+        try await outcomes.makeDurableElsewhere(waits: false)
+      } catch let error as StoreError where error.kind == .away {
+      } catch let error as UnsyncedList where error.isAway {
+      } catch { guard deployment.journalFailure != nil else { continue } }
       answer?()
     }
   }
