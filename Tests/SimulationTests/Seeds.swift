@@ -87,6 +87,12 @@ enum Seeds {
       771,
       // The store had a change and reported a failure: no driver knew of it.
       821,
+      // Quiet hours began between two looks at the clock: it was sent in them for up to a minute.
+      622,
+      // The store was away when quiet hours began, or while a part began: it was sent in them.
+      49, 2_380,
+      // A mistake of the simulation: cancelled as a draft, so that it has no audience.
+      83,
     ])
 
   /// HTTP/2 with one lasting fault.

@@ -144,6 +144,7 @@ extension PushApp {
     if number == nil { number = try await runtime.engine.begin(plan.sent, app: id, context: plan.context) }
     let isServed = plan.context.served != nil
     let run = try runtime.begin(plan.sent, number, settlesRest: isServed, listener: listener)
+    if isServed { run.pause() }
     let campaign = PushCampaign(
       run, app: id, name: plan.context.name, source: source,
       chunk: AudienceChunk(entryLimit: plan.entryLimit, payloadCapacity: plan.payloadCapacity),

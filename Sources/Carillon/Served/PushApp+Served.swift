@@ -2,7 +2,8 @@ internal import PushEngine
 internal import PushWire
 
 extension PushApp {
-  /// Begins a service's campaign, or resumes it if an earlier process has begun it.
+  /// Begins a service's campaign, or resumes it if an earlier process has begun it. It is paused
+  /// until ``PushCampaign/resume()``: much may have been decided while it began.
   ///
   /// Its account continues where it was. When it has ended, ``ServedEvents/ended`` has the final
   /// account before the journal forgets the campaign.

@@ -64,6 +64,7 @@ struct CampaignDriver: Sendable {
         guard !Task.isCancelled else { return }
         let why = Problem(known: error)?.detail ?? "\(error)"
         logger.error("the campaign waits", metadata: ["campaign": "\(live.id.text)", "why": "\(why)"])
+        keepQuietHours()
         await live.wait(atMost: Self.pauseAfterTrouble)
       }
     }
@@ -155,8 +156,10 @@ struct CampaignDriver: Sendable {
     _ record: StoredCampaign, _ plan: CampaignPlan, _ tasks: inout DiscardingTaskGroup
   ) async throws -> Step {
     if try await doubts(record) { return .again }
+    // One instant for both questions: quiet hours must not begin between them.
+    let now = clock.now
     if controller.plantedMistake != .forgetsQuietHours,
-      let obstacle = schedule.obstacle(plan, record.app, live, now: clock.now)
+      let obstacle = schedule.obstacle(plan, record.app, live, now: now)
     {
       live.pause()
       try await controller.change(live.id, { _ in .hindered }) { $0.reason = obstacle.reason }
@@ -185,14 +188,24 @@ struct CampaignDriver: Sendable {
       try await controller.change(live.id, { _ in .ended }) { $0.endedAt = clock.now }
       return .leave
     }
+    let openParts = open.map(CampaignTimes.Part.init)
+    live.remember(openParts: openParts)
     let times = schedule.times(plan, record.app)
-    let due = times.schedule(open.map(CampaignTimes.Part.init), now: clock.now)
+    let due = times.schedule(openParts, now: now)
     live.resume(except: times.quietParts(due, of: open.count))
     for part in open where due.sending.contains(part.number) && !busy.contains(part.number) {
       guard !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
       tasks.addTask { await send(part, record, plan) }
     }
     return due.next.map(Step.until) ?? .wait
+  }
+
+  /// They are kept while the store is away, too, by what is known of the campaign. The next step
+  /// that reads the store resumes what may be sent.
+  private func keepQuietHours() {
+    guard let (plan, openParts) = live.known else { return }
+    if schedule.obstacle(plan, live.app, live, now: clock.now) != nil { return live.pause() }
+    live.pause(parts: schedule.times(plan, live.app).schedule(openParts, now: clock.now).inQuietHours)
   }
 
   /// Fixes which devices belong to the audience.
@@ -251,7 +264,7 @@ struct CampaignDriver: Sendable {
         if try await app.abandon(served, events) { try parts.recorder.close(served.name) }
         continue
       }
-      guard !live.isLost(part: part.number) else { return .leave }
+      guard !live.isLost(part: part.number) else { return live.isBusy ? .wait : .leave }
       let isUnknown = part.begunAt != nil
       try await end(part, record, account: try await deployment.settleUnsent(served, isUnknown: isUnknown, events))
     }
@@ -308,12 +321,6 @@ struct CampaignDriver: Sendable {
   }
 
   private func follow(_ part: StoredCampaignPart, _ record: StoredCampaign, _ campaign: PushCampaign) async throws {
-    // What was decided while it began.
-    switch try await clock.retrying({ () throws(StoreError) in try await store.campaignHead(record.id) })?.status {
-    case .running?: break
-    case .paused?, .held?: campaign.pause()
-    default: campaign.cancel()
-    }
     do throws(CarillonError) { _ = try await campaign.result() } catch {
       guard error.code == .audience else { throw error }
       campaign.giveUp()

@@ -22,6 +22,8 @@ package final class LiveCampaign: Sendable {
     var pace: CampaignPace?
     /// The parsed plan, with what it was parsed from.
     var plan: (content: [UInt8], plan: CampaignPlan)?
+    /// The parts that had not ended when the store was read last.
+    var openParts: [CampaignTimes.Part] = []
   }
 
   /// Parts whose time has come, and which quiet hours of their zones hold back.
@@ -49,6 +51,13 @@ package final class LiveCampaign: Sendable {
     return plan
   }
 
+  /// What is known without the store; nil: it was not read yet.
+  var known: (plan: CampaignPlan, openParts: [CampaignTimes.Part])? {
+    state.withLock { state in state.plan.map { ($0.plan, state.openParts) } }
+  }
+
+  func remember(openParts: [CampaignTimes.Part]) { state.withLock { $0.openParts = openParts } }
+
   // MARK: Its driver
 
   /// False if it has one, which looks again before it leaves.
@@ -72,12 +81,10 @@ package final class LiveCampaign: Sendable {
   /// False if a task sends the part already.
   func begin(part: Int) -> Bool { state.withLock { $0.busyParts.insert(part).inserted } }
 
+  /// The driver looks at it again: it is paused.
   func begun(part: Int, _ campaign: PushCampaign) {
-    let isQuiet = state.withLock { state in
-      state.parts[part] = campaign
-      return state.quiet?.parts.contains(part) == true
-    }
-    if isQuiet { campaign.pause() }
+    state.withLock { $0.parts[part] = campaign }
+    signal.set()
   }
 
   func ended(part: Int) {
@@ -126,6 +133,11 @@ package final class LiveCampaign: Sendable {
   private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
 
   func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }
+
+  func pause(parts: Set<Int>) {
+    let campaigns = state.withLock { state in parts.compactMap { state.parts[$0] } }
+    for campaign in campaigns where !campaign.isPaused { campaign.pause() }
+  }
 
   /// Every part sends except those in quiet hours.
   func resume(except quiet: QuietParts?) {
