@@ -127,13 +127,14 @@ extension PostgreSQLStore {
         AND EXISTS (SELECT 1 FROM campaigns WHERE id = $1 AND version = $3)
       """, .uuid(campaign.id), .bytes(campaign.content), .int(version + 1))
     let find = PostgreSQLStatement("SELECT \(Self.columns) FROM campaigns WHERE id = $1", .uuid(campaign.id))
-    let rows = try await write([update, plan, find])
-    if rows[0].changedCount == 1 { return true }
-    // The answer to the same update may have been lost.
     var head = campaign.head
     head.version = version + 1
     head.planByteCount = campaign.content.count
-    return rows[2].map(Self.head).first == head
+    let new = head
+    return try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
+      let rows = try connection.transaction([update, plan, find], by: deadline)
+      return rows[0].changedCount == 1 || connection.isRepeating && rows[2].map(Self.head).first == new
+    }
   }
 
   package func forgetCampaigns(endedBefore instant: StoreInstant, limit: Int) async throws(StoreError) -> [StoredUUID] {

@@ -40,10 +40,13 @@ extension PostgreSQLStore {
   }
 
   package func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool {
-    try await write(
-      "UPDATE keys SET revoked_at = $2 WHERE id = $1 AND (revoked_at IS NULL OR revoked_at = $2)", .text(id),
-      .instant(instant)
-    ).changedCount == 1
+    let revoke = PostgreSQLStatement(
+      "UPDATE keys SET revoked_at = $2 WHERE id = $1 AND (revoked_at IS NULL OR $3 AND revoked_at = $2)", .text(id),
+      .instant(instant), .flag(false))
+    let again = PostgreSQLStatement(revoke.sql, .text(id), .instant(instant), .flag(true))
+    return try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
+      try connection.transaction([connection.isRepeating ? again : revoke], by: deadline)[0].changedCount == 1
+    }
   }
 
   package func noteUse(of keys: [String: StoreInstant]) async throws(StoreError) {

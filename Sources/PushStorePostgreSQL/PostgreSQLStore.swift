@@ -79,7 +79,8 @@ package final class PostgreSQLStore: Store {
   func write(
     _ statements: [PostgreSQLStatement], _ use: PostgreSQLPool.Use = .request
   ) async throws(StoreError) -> [PostgreSQLRows] {
-    try await pool.run(use, limit: use == .bulk ? Limit.bulk : Limit.request) { connection, deadline throws(StoreError) in
+    try await pool.run(use, limit: use == .bulk ? Limit.bulk : Limit.request) {
+      connection, deadline throws(StoreError) in
       try connection.transaction(statements, by: deadline)
     }
   }
@@ -225,13 +226,16 @@ final class PostgreSQLNames: Sendable {
     var found: [Int64: String] = [:]
     let missing = state.withLock { state in
       var missing: [Int64] = []
-      for number in numbers { if let name = state.names[number] { found[number] = name } else { missing.append(number) } }
+      for number in numbers {
+        if let name = state.names[number] { found[number] = name } else { missing.append(number) }
+      }
       return missing
     }
     guard !missing.isEmpty else { return found }
     let rows = try await pool.run(limit: PostgreSQLStore.Limit.request) { connection, deadline throws(StoreError) in
       try connection.run(
-        [PostgreSQLStatement("SELECT number, name FROM names WHERE number = ANY ($1)", .ints(missing))], by: deadline)[0]
+        [PostgreSQLStatement("SELECT number, name FROM names WHERE number = ANY ($1)", .ints(missing))], by: deadline)[
+          0]
     }
     state.withLock { state in
       for row in 0..<rows.count {

@@ -20,6 +20,8 @@ internal import PushStore
   private var prepared: [String: String] = [:]
   /// It can be used no longer.
   private(set) var isBroken = false
+  /// The same was asked for before, and may have been carried out: its answer was lost.
+  var isRepeating = false
 
   /// - Parameters:
   ///   - connection: open; closed with this object.

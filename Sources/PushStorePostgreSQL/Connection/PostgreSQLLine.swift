@@ -110,6 +110,7 @@ func startThread(_ run: @escaping @Sendable () -> Void) {
 }
 
 func pauseThread(for duration: Duration) {
-  var time = timespec(tv_sec: Int(duration.components.seconds), tv_nsec: Int(duration.components.attoseconds / 1_000_000_000))
+  var time = timespec(
+    tv_sec: Int(duration.components.seconds), tv_nsec: Int(duration.components.attoseconds / 1_000_000_000))
   unsafe nanosleep(&time, nil)
 }

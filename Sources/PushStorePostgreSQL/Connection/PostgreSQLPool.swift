@@ -67,10 +67,15 @@ final class PostgreSQLSession: @unchecked Sendable {
     by deadline: MonotonicTime, _ body: (PostgreSQLConnection, MonotonicTime) throws(StoreError) -> Value
   ) throws(StoreError) -> Value {
     var attempt = 0
+    var isRepeating = false
     while true {
       let connection = try open(by: deadline)
+      connection.isRepeating = isRepeating
       do throws(StoreError) { return try body(connection, deadline) } catch {
-        if connection.isBroken { self.connection = nil }
+        if connection.isBroken {
+          self.connection = nil
+          isRepeating = true
+        }
         attempt += 1
         guard error.kind == .away, attempt < Self.attemptLimit, deadline.millisecondsLeft > 0 else { throw error }
         // Two that were in each other's way do not begin again together.

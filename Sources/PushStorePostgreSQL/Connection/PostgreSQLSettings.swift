@@ -53,7 +53,9 @@ package struct PostgreSQLSettings: Hashable, Sendable {
       ("options", "-c lock_timeout=2s -c idle_in_transaction_session_timeout=30s -c synchronous_commit=on"),
     ]
     if let password { options.append(("password", password)) }
-    if let authorities { options.append(("sslrootcert", authorities)) } else if encryption == .verifyFull {
+    if let authorities {
+      options.append(("sslrootcert", authorities))
+    } else if encryption == .verifyFull {
       options.append(("sslrootcert", "system"))
     }
     return options
@@ -112,7 +114,9 @@ extension PostgreSQLConnection {
   /// would wait for ever for the first one, if that accepts connections and does not answer.
   ///
   /// - Throws: ``StoreError``: `unusable` if a host refuses this user or database, else `away`.
-  static func open(_ settings: PostgreSQLSettings, by deadline: MonotonicTime) throws(StoreError) -> PostgreSQLConnection {
+  static func open(
+    _ settings: PostgreSQLSettings, by deadline: MonotonicTime
+  ) throws(StoreError) -> PostgreSQLConnection {
     var dials = settings.hosts.map { Dial($0, settings.options(for: $0)) }
     var problems: [String] = []
     while !dials.isEmpty, deadline.millisecondsLeft > 0 {
