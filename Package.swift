@@ -191,6 +191,11 @@ let package = Package(
       dependencies: [
         "Carillon", "CarillonCommand", "PushEngine", "PushGateway", "PushSend", "PushServer", "PushService",
         "PushStore", "PushTransport", "PushWire", "Support", nioCore, nioPosix,
+        .product(name: "Hummingbird", package: "hummingbird", condition: service),
+        .product(name: "HTTPTypes", package: "swift-http-types", condition: service),
+        .product(name: "Logging", package: "swift-log"),
+        .product(name: "NIOEmbedded", package: "swift-nio"),
+        .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
       exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),
     .testTarget(

@@ -48,6 +48,8 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// Held while the store is written: a thread that finds nothing to write must know that what
   /// another thread took is durable.
   private let writing = Mutex(Writing())
+  /// In nanoseconds; 0: the store is not away.
+  private let awaySince = Atomic<UInt64>(0)
 
   /// Gets outcomes at once.
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
@@ -142,21 +144,39 @@ package final class OutcomeRecorder: IntakeRecorder {
           try write(changes)
           writing.changes = nil
         }
+        awaySince.store(0, ordering: .relaxed)
       } catch {
-        if !error.isAway { writing.failure = error }
+        if error.isAway {
+          if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
+        } else {
+          writing.failure = error
+        }
         throw error
       }
     }
   }
 
-  /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too.
-  package func makeDurableElsewhere() async throws(UnsyncedList) {
-    let result = await withCheckedContinuation { continuation in
-      clock.run { [self] in
-        continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
+  /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too, but not for a
+  /// store that is away.
+  ///
+  /// - Parameter waits: for a store that is away.
+  package func makeDurableElsewhere(waits: Bool = true) async throws(UnsyncedList) {
+    while true {
+      let result = await withCheckedContinuation { continuation in
+        clock.run { [self] in
+          continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
+        }
+      }
+      do throws(UnsyncedList) { return try result.get() } catch {
+        guard waits, error.isAway, (try? await clock.sleep(for: .seconds(1))) != nil else { throw error }
       }
     }
-    try result.get()
+  }
+
+  /// How long the store has been away; nil: it is not.
+  package var awayDuration: Duration? {
+    let since = awaySince.load(ordering: .relaxed)
+    return since == 0 ? nil : clock.uptime.since(Instant(nanoseconds: since))
   }
 
   package func makeIntakeDurable() throws(UnsyncedList) {
@@ -241,7 +261,7 @@ extension UnsyncedList {
 }
 
 extension StoreError {
-  init(_ error: UnsyncedList) {
+  package init(_ error: UnsyncedList) {
     self.init(
       error.isAway ? .away : error.code == ENOSPC ? .full : .unwritable, path: error.path,
       error.isAway

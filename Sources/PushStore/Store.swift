@@ -247,7 +247,7 @@ package struct StoreError: Error, Hashable, Sendable, CustomStringConvertible {
     case full
     /// The disk cannot be written for another reason: an I/O error, a quota, a limit of file sizes.
     case unwritable
-    /// It is busy, or cannot be reached, for now: the same call can be made again, and is no verdict.
+    /// It is busy, or cannot be reached, for now. That is no verdict: make the same call again.
     case away
     /// The file is no store, is damaged, or belongs to a newer version.
     case unusable

@@ -27,7 +27,7 @@ struct IntakeRunTests {
       let configuration = AppConfiguration(
         id: "news", topic: "com.example.news", transport: .http2(),
         credential: .tokenKey(file: key, keyID: "ABC123DEFG", teamID: IntakeRunTests.team))
-      let entry = try AppEntry(configuration, registry: ProviderTokenRegistry())
+      let entry = try AppEntry(configuration, registry: ProviderTokenRegistry(), at: 0)
       let content = Array(#"{"aps":{"alert":"Hello"}}"#.utf8)
       let bytes = TokenBytes(bytes: [UInt8](repeating: 7, count: 32))
       token = try #require(bytes)

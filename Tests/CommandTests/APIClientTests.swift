@@ -14,7 +14,7 @@ struct ServiceClientTests {
     let key = try await serve.key(["--scope", "read"])
     try serve.site.place.writeSecret(key + "\n", to: "api.key")
     let service = try await serve.start()
-    let url = "http://127.0.0.1:\(service.api)"
+    let url = "http://127.0.0.1:\(service.api.port)"
     let shown = try await serve.site.run(["status", "--url", url, "--key-file", "api.key"])
     #expect(shown.status == 0, "\(shown)")
     #expect(shown.output.contains(/news +running/), "\(shown)")
@@ -71,7 +71,7 @@ struct ServiceClientTests {
     let key = try await serve.key(["--scope", "admin"])
     try serve.site.place.writeSecret(key, to: "admin.key")
     let service = try await serve.start()
-    let place = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "admin.key"]
+    let place = ["--url", "http://127.0.0.1:\(service.api.port)", "--key-file", "admin.key"]
     let paused = try await serve.site.run(["app", "pause", "news"] + place)
     #expect(paused.status == 0, "\(paused)")
     let shown = try await serve.site.run(["status"] + place)
@@ -102,7 +102,7 @@ struct ServiceClientTests {
     try serve.configure(upstream)
     let key = try await serve.key()
     let service = try await serve.start()
-    let client = try APIClient(ServiceAddress(host: "127.0.0.1", port: service.api), key: key)
+    let client = try APIClient(ServiceAddress(host: "127.0.0.1", port: service.api.port), key: key)
     let lines = (0..<2_000).map { ServeSite.body(HTTP2Site.token($0)) }
     try serve.site.place.write(lines.joined(separator: "\n"), to: "batch.ndjson")
     let path = "/v1/apps/news/notifications:batch"

@@ -22,12 +22,14 @@ final class Browser {
     }
   }
 
-  let port: Int
+  private let api: Endpoint
   var cookies: [String: String] = [:]
   private let session: URLSession
 
-  init(port: Int) {
-    self.port = port
+  convenience init(port: Int) { self.init(.port(port)) }
+
+  init(_ api: Endpoint) {
+    self.api = api
     let configuration = URLSessionConfiguration.ephemeral
     configuration.httpShouldSetCookies = false
     configuration.httpCookieAcceptPolicy = .never
@@ -41,7 +43,7 @@ final class Browser {
     _ path: String, _ fields: [(String, String)], origin: String? = nil, host: String? = nil
   ) async throws -> Page {
     let body = fields.map { "\($0.0)=\(Self.encoded($0.1))" }.joined(separator: "&")
-    return try await load(path, body, ["Origin": origin ?? "http://127.0.0.1:\(port)", "Host": host])
+    return try await load(path, body, ["Origin": origin ?? "http://\(api.authority)", "Host": host])
   }
 
   /// The page with the key's own login.
@@ -55,23 +57,14 @@ final class Browser {
   }
 
   private func load(_ path: String, _ body: String?, _ headers: [String: String?]) async throws -> Page {
-    var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)\(path)")), timeoutInterval: 600)
-    if let body {
-      request.httpMethod = "POST"
-      request.httpBody = Data(body.utf8)
-      request.setValue("application/x-www-form-urlencoded", forHTTPHeaderField: "Content-Type")
-    }
+    var sent = headers.compactMapValues { $0 }
+    if body != nil { sent["Content-Type"] = "application/x-www-form-urlencoded" }
     if !cookies.isEmpty {
-      let text = cookies.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")
-      request.setValue(text, forHTTPHeaderField: "Cookie")
+      sent["Cookie"] = cookies.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }.joined(separator: "; ")
     }
-    for (name, value) in headers { if let value { request.setValue(value, forHTTPHeaderField: name) } }
-    let (data, response) = try await session.reply(to: request)
-    let reply = try #require(response as? HTTPURLResponse)
-    var fields: [String: String] = [:]
-    for (name, value) in reply.allHeaderFields { fields["\(name)".lowercased()] = "\(value)" }
-    note(fields["set-cookie"] ?? "")
-    return Page(status: reply.statusCode, headers: fields, text: String(decoding: data, as: UTF8.self))
+    let reply = try await api.request(path, body: body.map { Data($0.utf8) }, headers: sent, over: session)
+    note(reply.headers["set-cookie"] ?? "")
+    return Page(status: reply.status, headers: reply.headers, text: reply.text)
   }
 
   /// Several cookies come in one header, separated by commas.

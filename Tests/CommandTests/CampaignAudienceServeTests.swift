@@ -74,7 +74,7 @@ struct CampaignAudienceServeTests {
     #expect(taken.count - (expected.count - dead) <= account.possibleCopies)
   }
 
-  @Test("a local send goes to each zone at its time, each device once; those left out are in the account")
+  @Test("a local send goes to each zone at its time, each device once; those left out are in the account", .inProcess)
   func localSend() async throws {
     let zones = ["Etc/GMT-1", "Etc/GMT+1", nil, "nowhere"]
     let running = try await RunningServe.withCampaigns { serve in
@@ -122,7 +122,8 @@ struct CampaignAudienceServeTests {
     #expect(taken.sorted() == expected.sorted())
   }
 
-  @Test("devices that become one between the parts of a local send get it once, whichever part they were in")
+  @Test(
+    "devices that become one between the parts of a local send get it once, whichever part they were in", .inProcess)
   func mergedBetweenParts() async throws {
     // The first zone's time has passed, the second one's comes in some seconds.
     let (early, late) = ("Etc/GMT-1", "UTC")

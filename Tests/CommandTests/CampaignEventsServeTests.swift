@@ -15,29 +15,17 @@ struct CampaignEventsServeTests {
     func add(_ event: ServiceEvent) { events.withLock { $0.append(event) } }
   }
 
-  @Test("events tell a campaign from its snapshot to its end; streams end with the service")
+  @Test("events tell a campaign from its snapshot to its end; streams end with the service", .inProcess)
   func events() async throws {
     let running = try await RunningServe.withCampaigns()
     let (site, service) = (running.campaigns, running.service)
     let path = try await site.make(#","rateLimit":300"#)
     _ = try await site.upload(path, (0..<5000).lazy.map { HTTP2Site.token($0) })
-    let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
-    let client = try APIClient(address, key: running.key)
     let (one, all) = (Heard(), Heard())
     try await withThrowingTaskGroup(of: Void.self) { tasks in
-      tasks.addTask {
-        try await client.events(.get("/v1/apps/news\(path)/events")) { event in
-          one.add(event)
-          return true
-        }
-      }
-      tasks.addTask {
-        // It ends with the service, in good order or not.
-        _ = try? await client.events(.get("/v1/events")) { event in
-          all.add(event)
-          return true
-        }
-      }
+      tasks.addTask { try await running.events("/v1/apps/news\(path)/events") { one.add($0) } }
+      // It ends with the service, in good order or not.
+      tasks.addTask { try? await running.events("/v1/events") { all.add($0) } }
       try await waitUntil("both streams have begun") { !one.all.isEmpty && !all.all.isEmpty }
       try await site.act(path, "start")
       try await waitUntil("it sends") { try await site.campaign(path).progress.accepted > 500 }
@@ -61,12 +49,12 @@ struct CampaignEventsServeTests {
     #expect(one.all.last?.campaign?.progress?.accepted == 5000)
   }
 
-  @Test("an alarm is told when quiet hours or a person hold a campaign or its app, and everything says the same")
+  @Test(
+    "an alarm is told when quiet hours or a person hold a campaign or its app, and everything says the same", .inProcess
+  )
   func alarms() async throws {
     let running = try await RunningServe.withCampaigns(more: ["admin"])
     let (site, service) = (running.campaigns, running.service)
-    let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(service.api)", trust: .system))
-    let client = try APIClient(address, key: running.key)
     let day = Int(Date().timeIntervalSince1970) % 86_400
     func clock(_ second: Int) -> String {
       let minute = (second + 86_400) / 60 % 1440
@@ -78,12 +66,7 @@ struct CampaignEventsServeTests {
     let (one, all) = (Heard(), Heard())
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       for (path, heard) in [("/v1/apps/news\(quiet)/events", one), ("/v1/events", all)] {
-        tasks.addTask {
-          _ = try? await client.events(.get(path)) { event in
-            heard.add(event)
-            return true
-          }
-        }
+        tasks.addTask { try? await running.events(path) { heard.add($0) } }
       }
       try await waitUntil("both streams have begun") { !one.all.isEmpty && !all.all.isEmpty }
       try await site.act(quiet, "start")
@@ -132,7 +115,7 @@ struct CampaignEventsServeTests {
   @Test("a stream without news has a comment every 15 s, so that both sides know that it lives")
   func comments() async throws {
     let running = try await RunningServe.withCampaigns()
-    let reader = try RawConnection(port: running.service.api)
+    let reader = try RawConnection(port: running.service.api.port)
     let began = ContinuousClock.now
     reader.send("GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(running.key)\r\n\r\n")
     // A chunk of its own.
@@ -151,7 +134,7 @@ struct CampaignEventsServeTests {
     try place.write(
       (0..<300).map { HTTP2Site.token($0, prefix: $0 < 3 ? "dead" : "00") }.joined(separator: "\n") + "\n",
       to: "tokens.txt")
-    let url = ["--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "api.key", "--app", "news"]
+    let url = ["--url", "http://127.0.0.1:\(running.service.api.port)", "--key-file", "api.key", "--app", "news"]
     func run(_ arguments: [String], status: Int32 = 0) async throws -> Ending {
       let ending = try await running.serve.site.run(["campaign"] + arguments + url)
       #expect(ending.status == status, "\(arguments): \(ending)")

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("campaigns of carillon serve that fail", .timeLimit(.minutes(20)))
+@Suite("campaigns of carillon serve that fail", .inProcess, .timeLimit(.minutes(20)))
 struct CampaignFailureServeTests {
   @Test("an audience that the payloads cannot be sent with is refused at its beginning, and another one taken")
   func beginnings() async throws {

@@ -39,7 +39,9 @@ struct CampaignProgressServeTests {
     let nextCursor: String?
   }
 
-  @Test("many large plans: pages end at a megabyte, the app's limit is 409, and nothing of it is in others' events")
+  @Test(
+    "many large plans: pages end at a megabyte, the app's limit is 409, and nothing of it is in others' events",
+    .inProcess)
   func manyPlans() async throws {
     let running = try await RunningServe(scopes: ["campaigns", "read"]) { serve, upstream in
       try serve.configure(upstream, settings: "campaigns: { unfinished: 14 }")
@@ -55,17 +57,10 @@ struct CampaignProgressServeTests {
     let path = "/v1/apps/chat/campaigns"
     #expect(try await running.call(path, body: #"{"name":"x","payload":{"aps":{}}}"#).status == 201)
 
-    let address = try #require(ServiceAddress(url: "http://127.0.0.1:\(running.service.api)", trust: .system))
     let (own, others) = (Heard(), Heard())
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       for (key, heard) in [(running.key, own), (other, others)] {
-        let client = try APIClient(address, key: key)
-        tasks.addTask {
-          _ = try? await client.events(.get("/v1/events")) { event in
-            heard.add(event)
-            return true
-          }
-        }
+        tasks.addTask { try? await running.service.api.events("/v1/events", key: key) { heard.add($0) } }
       }
       try await waitUntil("both are told of what they see") {
         own.all.count >= 15 && !others.all.isEmpty
@@ -121,7 +116,7 @@ struct CampaignProgressServeTests {
     let share = try #require(sending.fractionDone)
     #expect(abs(share - Double(sending.submitted - sending.inFlight) / 2_000) < 0.001)
     try running.serve.site.place.writeSecret(running.key, to: "api.key")
-    let url = ["--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "api.key", "--app", "news"]
+    let url = ["--url", "http://127.0.0.1:\(running.service.api.port)", "--key-file", "api.key", "--app", "news"]
     let listed = try await running.serve.site.run(["campaign", "list"] + url)
     #expect(listed.output.contains(" of 2,000"), "\(listed)")
     try await running.campaigns.act(path, "pause")
@@ -142,7 +137,7 @@ struct CampaignProgressServeTests {
     try await running.end()
   }
 
-  @Test("a campaign whose gateway is away says so; it is not shown as running, and has no time left")
+  @Test("a campaign whose gateway is away says so; it is not shown as running, and has no time left", .inProcess)
   func outage() async throws {
     let running = try await RunningServe.withCampaigns(more: ["admin"])
     let site = running.campaigns
@@ -160,7 +155,7 @@ struct CampaignProgressServeTests {
     #expect(seen?.state == "running")
     #expect(seen?.progress.total == 50_000)
     #expect(seen?.progress.secondsLeft == nil)
-    let browser = Browser(port: running.service.api)
+    let browser = Browser(running.service.api)
     _ = try await browser.logIn(running.key)
     let page = try await browser.get("/apps/news\(path)").text
     #expect(page.contains(#"class="badge waiting""#), "\(page)")
@@ -176,7 +171,7 @@ struct CampaignProgressServeTests {
     _ = await running.service.process.ending()
   }
 
-  @Test("a local send shows its first and its last start, before and after it was divided")
+  @Test("a local send shows its first and its last start, before and after it was divided", .inProcess)
   func localStarts() async throws {
     let running = try await RunningServe.withCampaigns()
     let site = running.campaigns

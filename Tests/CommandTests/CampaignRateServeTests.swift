@@ -2,7 +2,7 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("the rate of campaigns of carillon serve", .timeLimit(.minutes(20)))
+@Suite("the rate of campaigns of carillon serve", .inProcess, .timeLimit(.minutes(20)))
 struct CampaignRateServeTests {
   @Test("a campaign is sent as fast as its rate says, whatever of it cannot be sent, and no faster")
   func rate() async throws {

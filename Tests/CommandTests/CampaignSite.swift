@@ -65,17 +65,9 @@ struct CampaignSite {
   func call(
     _ method: String, _ path: String, data: Data?, headers: [String: String] = [:]
   ) async throws -> Answer {
-    let url = try #require(URL(string: "http://127.0.0.1:\(service.api)/v1/apps/news\(path)"))
-    var request = URLRequest(url: url, timeoutInterval: 600)
-    request.httpMethod = method
-    request.httpBody = data
-    request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization")
-    for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
-    let (data, response) = try await session.reply(to: request)
-    let answer = try #require(response as? HTTPURLResponse)
-    var found: [String: String] = [:]
-    for (name, value) in answer.allHeaderFields { found["\(name)".lowercased()] = "\(value)" }
-    return Answer(status: answer.statusCode, headers: found, body: data)
+    let reply = try await service.api.request(
+      "/v1/apps/news\(path)", key: key, body: data, method: method, headers: headers, over: session)
+    return Answer(status: reply.status, headers: reply.headers, body: reply.body)
   }
 
   /// Makes a campaign. Returns its path.

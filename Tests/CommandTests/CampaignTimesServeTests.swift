@@ -2,7 +2,7 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("times of campaigns of carillon serve", .timeLimit(.minutes(20)))
+@Suite("times of campaigns of carillon serve", .inProcess, .timeLimit(.minutes(20)))
 struct CampaignTimesServeTests {
   @Test("expiresAfter counts from the campaign's beginning; what expires while its app is paused is in the account")
   func expiry() async throws {

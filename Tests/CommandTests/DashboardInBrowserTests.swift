@@ -18,7 +18,8 @@ struct DashboardInBrowserTests {
     let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "DashboardInBrowser.py")
     let tools = try Self.failingOnce(in: serve.site.place)
     let ending = try await ChildProcess.run(
-      [script.path(percentEncoded: false), String(service.api), scene.key, "news", HTTP2Site.token(0xABCDE)] + pages,
+      [script.path(percentEncoded: false), String(service.api.port), scene.key, "news", HTTP2Site.token(0xABCDE)]
+        + pages,
       program: "python3", preparation: "PATH='\(tools)':$PATH exec timeout 600")
     #expect(ending.status == 0, "\(ending)")
     if ProcessInfo.processInfo.environment["CARILLON_SCREENSHOTS"] != nil { print(ending.output) }

@@ -62,7 +62,7 @@ struct DashboardScene {
       let bridge: Int
     }
     let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
-    service = ServeSite.Service(process: process, api: ready.api, admin: ready.admin)
+    service = ServeSite.Service(process: process, api: .port(ready.api), admin: .port(ready.admin))
     bridge = ready.bridge
     campaigns = CampaignSite(service, key: key)
     let scene = self
@@ -123,22 +123,15 @@ struct DashboardScene {
   }
 
   private func makeKeys() async throws {
-    let sender = try await createKey("The shop's order service", ["--scope", "send", "--app", "news", "--app", "chat"])
-    _ = try await createKey("reporting", ["--scope", "read"])
-    let revoked = try await createKey("a contractor, until March", ["--scope", "campaigns", "--scope", "devices"])
-    _ = try await serve.site.run(
-      ["key", "revoke", "--config", "carillon.yaml", String(revoked.split(separator: "_")[1])])
+    let sender = try await serve.key(
+      ["--scope", "send", "--app", "news", "--app", "chat"], name: "The shop's order service")
+    _ = try await serve.key(["--scope", "read"], name: "reporting")
+    let revoked = try await serve.key(
+      ["--scope", "campaigns", "--scope", "devices"], name: "a contractor, until March")
+    try await serve.revoke(revoked)
     let reply = try await serve.request(
       service.api, "/v1/apps/news/notifications", key: sender, body: ServeSite.body(HTTP2Site.token(1)))
     try #require(reply.status == 202, "\(reply.text)")
-  }
-
-  private func createKey(_ name: String, _ flags: [String]) async throws -> String {
-    let made = try await serve.site.run(
-      ["key", "create", "--config", "carillon.yaml", "--name", name] + (flags.contains("--app") ? [] : ["--all-apps"])
-        + flags)
-    try #require(made.status == 0, "\(made)")
-    return made.output.trimmingCharacters(in: .whitespacesAndNewlines)
   }
 
   /// One client is refused, one sends and ends, and the one that is returned stays.

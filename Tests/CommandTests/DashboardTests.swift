@@ -2,7 +2,7 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("The dashboard", .timeLimit(.minutes(10)))
+@Suite("The dashboard", .inProcess, .timeLimit(.minutes(10)))
 struct DashboardTests {
   private struct Site {
     let serve: ServeSite
@@ -29,7 +29,7 @@ struct DashboardTests {
   func login() async throws {
     let site = try await Self.site()
     let key = try await site.serve.key(["--scope", "read"])
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     let refused = try await browser.get("/")
     #expect(refused.status == 303)
     #expect(refused.headers["location"] == "/login")
@@ -47,7 +47,7 @@ struct DashboardTests {
     let token = try #require(try await browser.get("/login").formToken)
     #expect(try await browser.post("/login", [("key", key)]).status == 403)
     #expect(
-      try await Browser(port: site.service.api).post("/login", [("form-token", token), ("key", key)]).status == 403)
+      try await Browser(site.service.api).post("/login", [("form-token", token), ("key", key)]).status == 403)
     #expect(browser.cookies["carillon_session"] == nil)
 
     let right = try await browser.logIn(key)
@@ -67,8 +67,7 @@ struct DashboardTests {
     #expect(try await browser.get("/").status == 303)
     _ = try await browser.logIn(key)
     #expect(try await browser.get("/").status == 200)
-    let id = try #require(key.split(separator: "_").dropFirst().first)
-    _ = try await site.serve.site.run(["key", "revoke", "--config", "carillon.yaml", String(id)])
+    try await site.serve.revoke(key)
     try await waitUntil("the session has ended") { try await browser.get("/").status == 303 }
     await site.end()
   }
@@ -76,7 +75,7 @@ struct DashboardTests {
   @Test("forms of other sites, other hosts and other sessions change nothing")
   func foreignForms() async throws {
     let site = try await Self.site()
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(try await site.serve.key(["--scope", "admin"]))
     let token = try #require(try await browser.get("/keys").formToken)
     let fields = [("form-token", token), ("name", "smuggled"), ("scope", "read"), ("all-apps", "yes")]
@@ -88,8 +87,7 @@ struct DashboardTests {
     #expect(try await browser.get("/", host: "evil.example").status == 421)
     let rebound = try await browser.post("/keys", fields, origin: "http://evil.example", host: "evil.example")
     #expect(rebound.status == 421)
-    let list = try await site.serve.site.run(["key", "list", "--config", "carillon.yaml"])
-    #expect(!list.output.contains("smuggled"))
+    #expect(try await !site.serve.keyNames().contains("smuggled"))
     #expect(try await browser.post("/keys", fields).status == 200)
     await site.end()
   }
@@ -97,7 +95,7 @@ struct DashboardTests {
   @Test("a key sees its own apps only, and no buttons that it may not press")
   func scopes() async throws {
     let site = try await Self.site()
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(try await site.serve.key(["--scope", "read", "--app", "chat"]))
     let overview = try await browser.get("/")
     #expect(overview.text.contains("/apps/chat"))
@@ -120,7 +118,7 @@ struct DashboardTests {
   @Test("the admin of one app makes no key that reaches further, whatever the form says")
   func adminOfOneApp() async throws {
     let site = try await Self.site()
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(try await site.serve.key(["--scope", "admin", "--app", "chat"]))
     let page = try await browser.get("/keys")
     #expect(!page.text.contains("all-apps"))
@@ -129,8 +127,7 @@ struct DashboardTests {
     #expect(try await browser.post("/keys", fields).status == 422)
     #expect(try await browser.post("/keys", fields + [("all-apps", "yes")]).status == 403)
     #expect(try await browser.post("/keys", fields + [("app", "news")]).status == 404)
-    let list = try await site.serve.site.run(["key", "list", "--config", "carillon.yaml"])
-    #expect(!list.output.contains("more"))
+    #expect(try await !site.serve.keyNames().contains("more"))
     #expect(try await browser.post("/keys", fields + [("app", "chat")]).status == 200)
     await site.end()
   }
@@ -139,7 +136,7 @@ struct DashboardTests {
   func pausedApp() async throws {
     let site = try await Self.site()
     let key = try await site.serve.key(["--scope", "admin"])
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(key)
     let page = try await browser.get("/apps/news")
     #expect(page.text.contains("<button>Pause</button>"))
@@ -169,7 +166,7 @@ struct DashboardTests {
   @Test("without JavaScript: a test notification, its outcome, and what the gateway refused")
   func withoutScript() async throws {
     let site = try await Self.site(rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered } ] }")
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(try await site.serve.key())
     func send(_ device: String) async throws -> String {
       let token = try #require(try await browser.get("/apps/news").formToken)
@@ -200,7 +197,7 @@ struct DashboardTests {
   @Test("a hostile name stays text; a new key is shown once and works until it is revoked")
   func keys() async throws {
     let site = try await Self.site()
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(try await site.serve.key(["--scope", "admin"]))
     let hostile = #"<img src=x onerror="alert(1)">&'"#
     let token = try #require(try await browser.get("/keys").formToken)
@@ -229,7 +226,7 @@ struct DashboardTests {
     let site = try await Self.site(rules: CampaignServeTests.dead)
     let key = try await site.serve.key(["--scope", "admin"])
     let campaigns = CampaignSite(site.service, key: key)
-    let browser = Browser(port: site.service.api)
+    let browser = Browser(site.service.api)
     _ = try await browser.logIn(key)
     let path = try await campaigns.make()
     _ = try await campaigns.upload(path, (0..<2_000).map(CampaignServeTests.line))

@@ -1,7 +1,10 @@
 internal import Foundation
+internal import PushGateway
 internal import PushTransport
 internal import Support
 internal import Testing
+
+@testable internal import CarillonCommand
 
 /// A simulator's HTTP/2 service, and a folder with a sender's files.
 struct HTTP2Site {
@@ -24,7 +27,7 @@ struct HTTP2Site {
   }
 
   struct Service {
-    let simulator: ChildProcess
+    let simulator: any TestProgram
     let port: String
     let channelsPort: String
   }
@@ -34,11 +37,48 @@ struct HTTP2Site {
   /// - Parameter port: nil: one of its own, with which it can come back.
   func simulate(rules: String = "", port: String? = nil) async throws -> Service {
     try place.write(rules, to: "rules.yaml")
+    if let programs = InProcess.programs { return try await simulateHere(rules, port, programs) }
     for _ in 0..<20 where port == nil {
       if let service = try await started(rules, port: String(OwnPort.random())).service { return service }
     }
     let (service, simulator) = try await started(rules, port: port ?? "0")
     return try #require(service, "the simulator did not start: \(simulator.errors)")
+  }
+
+  /// The same in this process.
+  private func simulateHere(_ rules: String, _ port: String?, _ programs: LocalPrograms) async throws -> Service {
+    var configuration = GatewaySimulator.Configuration(
+      identity: .files(certificates.files.server, clientAuthority: certificates.files.authority))
+    configuration.channelsPort = 0
+    configuration.tokenKeys = [
+      ServiceSettings.KeyFile(
+        file: place.path(Self.keyFile), keyIdentifier: Self.keyIdentifier, teamIdentifier: Self.team)
+    ]
+    if !rules.isEmpty { configuration.rules = try FaultRules.read(file: place.path("rules.yaml")) }
+    configuration.rules.checksJSON = true
+    configuration.recordPath = place.path("truth.jsonl")
+    configuration.threads = 1
+    var service: Service?
+    // A child that was started at the wrong moment may have inherited the listening socket.
+    try await waitUntil("the port is free") {
+      configuration.http2Port = port.flatMap { Int($0) } ?? OwnPort.random()
+      guard let simulator = try? await GatewaySimulator.start(configuration) else { return false }
+      let program = LocalProgram()
+      program.writeLine(simulator.readyJSON)
+      programs.start(program) {
+        var grace = Duration.zero
+        for await signal in program.signals {
+          if signal != SIGKILL { grace = .seconds(1) }
+          break
+        }
+        program.writeLine(await simulator.stop(grace: grace).json)
+        return 0
+      }
+      service = Service(
+        simulator: program, port: "\(simulator.http2Port ?? 0)", channelsPort: "\(simulator.channelsPort ?? 0)")
+      return true
+    }
+    return try #require(service)
   }
 
   private func started(_ rules: String, port: String) async throws -> (service: Service?, simulator: ChildProcess) {

@@ -45,7 +45,7 @@ struct HTTPRulesTests {
     func answer(
       _ line: String, _ headers: [String] = [], withKey: Bool = true, body: String = ""
     ) async throws -> String {
-      let connection = try RawConnection(port: service.api)
+      let connection = try RawConnection(port: service.api.port)
       let length = body.isEmpty ? [] : ["Content-Length: \(body.utf8.count)"]
       connection.send(head(line, headers + length + ["Connection: close"], withKey: withKey) + body)
       return await connection.received()
@@ -102,7 +102,7 @@ struct HTTPRulesTests {
     let path = "POST /v1/apps/news/notifications:batch"
     let block = String(repeating: " ", count: 1 << 20)
     for (withKey, status) in [(false, "401"), (true, "413")] {
-      let connection = try RawConnection(port: site.service.api)
+      let connection = try RawConnection(port: site.service.api.port)
       connection.send(site.head(path, ["Content-Length: 10000000000"], withKey: withKey))
       connection.send(block)
       let answer = await connection.received()
@@ -111,7 +111,7 @@ struct HTTPRulesTests {
       #expect(answer.hasSuffix("}"), "\(answer)")
     }
     // A body without a length is read up to the limit.
-    let connection = try RawConnection(port: site.service.api)
+    let connection = try RawConnection(port: site.service.api.port)
     connection.send(site.head(path, ["Transfer-Encoding: chunked"]))
     for _ in 0..<200 where connection.send("100000\r\n\(block)\r\n") {}
     let answer = await connection.received()
@@ -124,7 +124,7 @@ struct HTTPRulesTests {
   @Test("a client that reads nothing before it has sent everything learns why it was refused on its way")
   func lateReader() async throws {
     let site = try await Site()
-    let connection = try RawConnection(port: site.service.api)
+    let connection = try RawConnection(port: site.service.api.port)
     connection.send(site.head("POST /v1/apps/news/notifications:batch", ["Transfer-Encoding: chunked"]))
     let block = String(repeating: " ", count: 1 << 20)
     // The limit is 16 MiB.
@@ -141,14 +141,14 @@ struct HTTPRulesTests {
     let site = try await Site()
     let body = ServeSite.body(HTTP2Site.token(1))
     let headers = ["Expect: 100-continue", "Content-Length: \(body.utf8.count)", "Connection: close"]
-    let wanted = try RawConnection(port: site.service.api)
+    let wanted = try RawConnection(port: site.service.api.port)
     wanted.send(site.head("POST /v1/apps/news/notifications", headers))
     let asked = await wanted.received(until: "\r\n\r\n")
     #expect(asked.hasPrefix("HTTP/1.1 100 "), "\(asked)")
     wanted.send(body)
     let answer = await wanted.received()
     #expect(answer.hasPrefix("HTTP/1.1 202 "), "\(answer)")
-    let unwanted = try RawConnection(port: site.service.api)
+    let unwanted = try RawConnection(port: site.service.api.port)
     unwanted.send(site.head("POST /v1/apps/news/notifications", headers, withKey: false))
     let refusal = await unwanted.received()
     #expect(refusal.hasPrefix("HTTP/1.1 401 "), "\(refusal)")
@@ -158,17 +158,17 @@ struct HTTPRulesTests {
   @Test("a head that is too large or no HTTP has an answer; requests in one write are answered in order")
   func heads() async throws {
     let site = try await Site()
-    let long = try RawConnection(port: site.service.api)
+    let long = try RawConnection(port: site.service.api.port)
     long.send(site.head("GET /v1/apps", (0..<40).map { "X-\($0): " + String(repeating: "x", count: 1000) }))
     let tooLarge = await long.received()
     #expect(tooLarge.hasPrefix("HTTP/1.1 431 "), "\(tooLarge)")
     #expect(tooLarge.contains("application/problem+json"), "\(tooLarge)")
-    let other = try RawConnection(port: site.service.api)
+    let other = try RawConnection(port: site.service.api.port)
     other.send("\u{16}\u{3}\u{1}\u{0}hello\r\n\r\n")
     let noHTTP = await other.received()
     #expect(noHTTP.hasPrefix("HTTP/1.1 400 "), "\(noHTTP)")
     #expect(noHTTP.contains("application/problem+json"), "\(noHTTP)")
-    let several = try RawConnection(port: site.service.api)
+    let several = try RawConnection(port: site.service.api.port)
     let body = ServeSite.body(HTTP2Site.token(1))
     several.send(
       site.head("GET /v1/apps") + site.head("POST /v1/apps/news/notifications", ["Content-Length: \(body.utf8.count)"])
@@ -194,11 +194,11 @@ struct HTTPRulesTests {
       #expect(await connection.received(until: "\r\n\r\n").hasPrefix("HTTP/1.1 200"))
     }
     for _ in 0..<4 {
-      let connection = try RawConnection(port: site.service.api)
+      let connection = try RawConnection(port: site.service.api.port)
       await ask(connection)
       open.append(connection)
     }
-    let late = try RawConnection(port: site.service.api)
+    let late = try RawConnection(port: site.service.api.port)
     late.send(site.head("GET /v1/apps", ["Connection: close"]))
     let isAnswered = Flag()
     async let answer: String = {
@@ -222,14 +222,16 @@ struct HTTPRulesTests {
     func client() throws -> APIClient {
       try APIClient(
         ServiceAddress(
-          host: "127.0.0.1", port: site.service.api, proof: .certificate(file: site.serve.site.place.path("api.pem"))),
+          host: "127.0.0.1", port: site.service.api.port,
+          proof: .certificate(file: site.serve.site.place.path("api.pem"))),
         key: site.key)
     }
     #expect(try await client().send(.get("/v1/apps")).status == 200)
     // TLS 1.2 without forward secrecy, or with CBC, is not spoken.
     for (ciphers, isSpoken) in [("ECDHE+AESGCM", true), ("ECDHE+AES:!AESGCM:!AESCCM", false), ("kRSA", false)] {
       let handshake = try ChildProcess(
-        ["s_client", "-connect", "127.0.0.1:\(site.service.api)", "-tls1_2", "-cipher", ciphers], program: "openssl",
+        ["s_client", "-connect", "127.0.0.1:\(site.service.api.port)", "-tls1_2", "-cipher", ciphers],
+        program: "openssl",
         directory: site.serve.site.place.url)
       let ending = await handshake.ending()
       #expect(ending.output.contains("Cipher is (NONE)") != isSpoken, "\(ciphers): \(ending)")
@@ -244,14 +246,15 @@ struct HTTPRulesTests {
     #expect(refused?.sentence.contains("another one") == true, "\(refused?.sentence ?? "")")
     let trusted = try APIClient(
       ServiceAddress(
-        host: "localhost", port: site.service.api, proof: .authority(.file(site.serve.site.place.path("api-ca.pem")))),
+        host: "localhost", port: site.service.api.port,
+        proof: .authority(.file(site.serve.site.place.path("api-ca.pem")))),
       key: site.key)
     #expect(try await trusted.send(.get("/v1/apps")).status == 200)
-    let plain = try RawConnection(port: site.service.api)
+    let plain = try RawConnection(port: site.service.api.port)
     plain.send("GET / HTTP/1.1\r\n\r\n")
     #expect(await !plain.received().contains("HTTP"))
     // It sends no handshake at all.
-    let stalled = try RawConnection(port: site.service.api)
+    let stalled = try RawConnection(port: site.service.api.port)
     try await site.end()
     _ = stalled
   }

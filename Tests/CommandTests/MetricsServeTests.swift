@@ -17,14 +17,14 @@ struct MetricsServeTests {
     func series(_ part: String) -> [Substring] { text.split(separator: "\n").filter { $0.contains(part) } }
   }
 
-  private static func export(_ serve: ServeSite, _ admin: Int) async throws -> Export {
+  private static func export(_ serve: ServeSite, _ admin: Endpoint) async throws -> Export {
     let reply = try await serve.request(admin, "/metrics")
     #expect(reply.status == 200)
     #expect(reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")
     return Export(text: reply.text)
   }
 
-  @Test("a campaign that stands still has an age of its own, and none while it is paused")
+  @Test("a campaign that stands still has an age of its own, and none while it is paused", .inProcess)
   func stalledCampaign() async throws {
     let running = try await RunningServe.withCampaigns(rules: "http2: { no-answer: { every: 1, taken: true } }")
     let site = running.campaigns
@@ -55,7 +55,7 @@ struct MetricsServeTests {
       rules: "http2: { refuse: [ { prefixes: [bad], reason: BadDeviceToken } ] }")
     try bridge.configure(upstream)
     let service = try await bridge.start()
-    let before = try await Self.export(serve, service.admin)
+    let before = try await Self.export(serve, .port(service.admin))
     #expect(before.value(#"carillon_bridge_frames_total{app="news"}"#) == 0)
     #expect(before.value(#"carillon_bridge_responses_total{app="news",status="8"}"#) == 0)
     #expect(before.value("carillon_bridge_refused_total") == 0)
@@ -86,7 +86,7 @@ struct MetricsServeTests {
     let found = try #require(counts)
     #expect(found.frames >= 200)
     #expect((found.responses["8"] ?? 0) >= 4, "\(found)")
-    let after = try await Self.export(serve, service.admin)
+    let after = try await Self.export(serve, .port(service.admin))
     #expect(after.value(#"carillon_bridge_clients{app="news"}"#) == 0)
     #expect(after.value(#"carillon_bridge_frames_total{app="news"}"#) == Double(found.frames))
     #expect(after.value(#"carillon_bridge_already_delivered_total{app="news"}"#) == Double(found.alreadyDelivered))
@@ -119,7 +119,7 @@ struct MetricsServeTests {
     _ = await upstream.simulator.ending()
   }
 
-  @Test("a removed app leaves nothing behind; added again it begins at 0")
+  @Test("a removed app leaves nothing behind; added again it begins at 0", .inProcess)
   func removedApp() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()

@@ -4,7 +4,7 @@ internal import Testing
 
 /// What a running process takes of the machine.
 struct ProcessUsage {
-  let process: ChildProcess
+  let process: any TestProgram
 
   /// Open descriptors.
   func descriptorCount() throws -> Int {

@@ -2,6 +2,8 @@ internal import Foundation
 internal import Support
 internal import Testing
 
+@testable internal import CarillonCommand
+
 /// A running service in front of its simulator, with a key of its API: what most tests of `carillon
 /// serve` begin with.
 struct RunningServe {
@@ -44,6 +46,7 @@ struct RunningServe {
   mutating func restart(
     after signal: Int32 = SIGKILL, meanwhile: () async throws -> Void = {}
   ) async throws {
+    try #require(InProcess.programs == nil || signal != SIGKILL, "kill -9 needs a process")
     service.process.send(signal)
     let ending = await service.process.ending()
     if signal != SIGKILL { #expect(ending.status == 0, "\(ending)") }
@@ -58,12 +61,24 @@ struct RunningServe {
     try await serve.request(service.api, path, key: key, body: body, method: method, headers: headers)
   }
 
+  /// Gives every event of a stream to `receive`, until the stream ends.
+  func events(_ path: String, _ receive: @escaping @Sendable (ServiceEvent) -> Void) async throws {
+    try await service.api.events(path, key: key, receive)
+  }
+
+  /// What became of reading the configuration again.
+  struct Reload: Decodable, Equatable {
+    var added: [String] = []
+    var removed: [String] = []
+    var refreshed: [String] = []
+    var waiting: [String] = []
+  }
+
   /// Lets the service read its configuration again. The key needs the scope `admin`.
-  func reload() async throws -> Ending {
-    try serve.site.place.writeSecret(key, to: "reload.key")
-    return try await serve.site.run([
-      "reload", "--url", "http://127.0.0.1:\(service.api)", "--key-file", "reload.key",
-    ])
+  func reload() async throws -> Reload {
+    let reply = try await call("/v1/reload", body: "")
+    try #require(reply.status == 200, "\(reply.text)")
+    return try reply.decoded(Reload.self)
   }
 
   /// Ends the service in good order, and the simulator.

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("what keys of carillon serve may do", .timeLimit(.minutes(10)))
 struct ServeAccessTests {
-  @Test("each address demands its scope, by name, and no other one will do")
+  @Test("each address demands its scope, by name, and no other one will do", .inProcess)
   func scopes() async throws {
     let running = try await RunningServe(scopes: ["read"])
     let (serve, service) = (running.serve, running.service)
@@ -28,7 +28,9 @@ struct ServeAccessTests {
     #expect(try await running.end().isEmpty)
   }
 
-  @Test("metrics are open on loopback; elsewhere they need a key for all apps with their scope, and health does not")
+  @Test(
+    "metrics are open on loopback; elsewhere they need a key for all apps with their scope, and health does not",
+    .inProcess)
   func metrics() async throws {
     let running = try await RunningServe(scopes: ["metrics"]) { serve, upstream in
       try serve.configure(upstream)
@@ -55,7 +57,7 @@ struct ServeAccessTests {
     try await running.end()
   }
 
-  @Test("key create --json prints the key and what it is called, and a running service knows it")
+  @Test("keys are made, listed and revoked by command, and a running service knows within a second")
   func json() async throws {
     let running = try await RunningServe()
     struct Made: Decodable {
@@ -75,6 +77,11 @@ struct ServeAccessTests {
     let list = try await running.serve.site.run(["key", "list", "--config", "carillon.yaml"])
     #expect(list.output.contains(key.id), "\(list)")
     #expect(!list.output.contains(key.key), "\(list)")
+    let revoked = try await running.serve.site.run(["key", "revoke", "--config", "carillon.yaml", key.id])
+    #expect(revoked.status == 0, "\(revoked)")
+    try await waitUntil("the service refuses it") {
+      try await running.serve.request(running.service.api, "/v1/apps/chat", key: key.key).status == 401
+    }
     try await running.end()
   }
 
@@ -85,7 +92,7 @@ struct ServeAccessTests {
     let other = try await running.serve.key(["--scope", "read"])
     var streams: [RawConnection] = []
     for _ in 0..<16 {
-      let reader = try RawConnection(port: api)
+      let reader = try RawConnection(port: api.port)
       reader.send("GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(running.key)\r\n\r\n")
       #expect(await reader.received(until: ": carillon\n").hasPrefix("HTTP/1.1 200"))
       streams.append(reader)

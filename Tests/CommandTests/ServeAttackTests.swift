@@ -21,7 +21,7 @@ struct ServeAttackTests {
     let usage = ProcessUsage(process: service.process)
     func ask() async throws {
       // A connection of its own, as a new client has.
-      let client = try RawConnection(port: service.api)
+      let client = try RawConnection(port: service.api.port)
       client.send(
         "GET /v1/apps HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\nconnection: close\r\n\r\n")
       let answer = await client.received()
@@ -31,7 +31,7 @@ struct ServeAttackTests {
     let (descriptors, memory) = (try usage.descriptorCount(), try usage.peakMegabytes())
     var attack: [RawConnection] = []
     for number in 0..<Self.attackers {
-      let client = try RawConnection(port: service.api)
+      let client = try RawConnection(port: service.api.port)
       // It may be closed already: newer ones take its place.
       client.send(Self.requests)
       attack.append(client)

@@ -17,13 +17,13 @@ struct ServeDescriptorTests {
     let service = try await running.serve.start(preparation: "ulimit -n \(Self.limit) && exec")
     let usage = ProcessUsage(process: service.process)
     func admin(_ path: String) async throws -> ServeSite.Reply {
-      let client = try RawConnection(port: service.admin)
+      let client = try RawConnection(port: service.admin.port)
       client.send("GET \(path) HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
       let text = await client.received()
       return ServeSite.Reply(
         status: Int(text.dropFirst("HTTP/1.1 ".count).prefix(3)) ?? 0, body: Data(text.utf8))
     }
-    var clients = try (0..<2 * Self.limit).map { _ in try RawConnection(port: service.api) }
+    var clients = try (0..<2 * Self.limit).map { _ in try RawConnection(port: service.api.port) }
     try await waitUntil("it lacks descriptors") { service.process.errors.contains(Self.message) }
     let (began, used) = (ContinuousClock.now, try usage.processorTime())
     try await waitUntil("some seconds have passed") {

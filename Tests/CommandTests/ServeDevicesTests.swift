@@ -2,7 +2,7 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("Devices of carillon serve", .timeLimit(.minutes(20)))
+@Suite("Devices of carillon serve", .inProcess, .timeLimit(.minutes(20)))
 struct ServeDevicesTests {
   private struct Device: Decodable, Hashable {
     let id: String

@@ -76,7 +76,7 @@ struct ServeDuplicateTests {
     return true
   }
 
-  @Test("what is sent again because its connection ended is a possible duplicate")
+  @Test("what is sent again because its connection ended is a possible duplicate", .inProcess)
   func connectionEnded() async throws {
     // The first connection ends with its third notification unanswered.
     let running = try await RunningServe(

@@ -19,7 +19,7 @@ struct ServeFeedbackTests {
     let suppressed: Bool
   }
 
-  @Test("a binary app's list is read, stored, and suppresses the devices that have not registered since")
+  @Test("a binary app's list is read, stored, and suppresses the devices that have not registered since", .inProcess)
   func polled() async throws {
     let serve = try ServeSite()
     let later = 4_000_000_000
@@ -101,7 +101,7 @@ struct ServeFeedbackTests {
     #expect(ending.output.contains("\"feedbackServed\":2"), "\(ending)")
   }
 
-  @Test("reading takes nothing away: whoever begins again reads the same, and the cursor goes on behind it")
+  @Test("reading takes nothing away: whoever begins again reads the same, and the cursor goes on behind it", .inProcess)
   func readAgain() async throws {
     struct Page: Decodable {
       let items: [Feedback.Item]
@@ -128,7 +128,7 @@ struct ServeFeedbackTests {
     let first = try await pages(7)
     #expect(Set(first.tokens) == Set((0..<50).map { HTTP2Site.token($0, prefix: "dead") }))
     #expect(try await pages(1000).tokens == first.tokens)
-    try await running.restart()
+    try await running.restart(after: SIGTERM)
     #expect(try await pages(3).tokens == first.tokens)
     try await send(50..<60)
     let behind = try await pages(7, from: first.cursor)

@@ -16,7 +16,9 @@ private final class Answers: Sendable {
 struct ServeIdempotencyTests {
   private static let path = "/v1/apps/news/notifications"
 
-  @Test("a repeated request is answered as before and sends nothing, also after a restart; another body is refused")
+  @Test(
+    "a repeated request is answered as before and sends nothing, also after a restart; another body is refused",
+    .inProcess)
   func replay() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
@@ -59,7 +61,7 @@ struct ServeIdempotencyTests {
     #expect(record.compactMap(\.token).sorted() == [1, 3, 4].map { HTTP2Site.token($0) })
   }
 
-  @Test("the answer to a repeated request has the headers of the first")
+  @Test("the answer to a repeated request has the headers of the first", .inProcess)
   func headers() async throws {
     let running = try await RunningServe.withCampaigns()
     let body = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}}"#
@@ -79,7 +81,7 @@ struct ServeIdempotencyTests {
     try await running.end()
   }
 
-  @Test("of many at once one is carried out")
+  @Test("of many at once one is carried out", .inProcess)
   func concurrent() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
@@ -107,7 +109,7 @@ struct ServeIdempotencyTests {
     #expect(try await serve.site.taken(upstream).count == 20)
   }
 
-  @Test("a repetition of a request that is still running is told to come back, and then gets its answer")
+  @Test("a repetition of a request that is still running is told to come back, and then gets its answer", .inProcess)
   func running() async throws {
     // An answer waits for the journal's next commit.
     let running = try await RunningServe(configure: { try $0.configure($1, sync: "interval, interval: 5s") })

@@ -150,7 +150,7 @@ struct ServeIntakeTests {
     #expect(Set(record.map { $0.collapse?.count ?? 0 }) == [0, 62, 64])
   }
 
-  @Test("a refused credential suspends the app; with the right one everything arrives")
+  @Test("a refused credential suspends the app; with the right one everything arrives", .inProcess)
   func refusedCredential() async throws {
     try ProviderKey.make(keyIdentifier: HTTP2Site.keyIdentifier, teamIdentifier: HTTP2Site.team).write(
       to: serve.site.place.path("wrong.p8"))
@@ -217,7 +217,7 @@ struct ServeIntakeTests {
     #expect(record.count == 3_000)
   }
 
-  @Test("an app that is removed with notifications goes on with them when it is added again")
+  @Test("an app that is removed with notifications goes on with them when it is added again", .inProcess)
   func removedApp() async throws {
     let absent = try await serve.site.simulate()
     try serve.configure(absent)
@@ -245,7 +245,7 @@ struct ServeIntakeTests {
     #expect(Set(record.compactMap(\.token)).count == 3_100)
   }
 
-  @Test("a full queue is 429, and is taken in again when the gateway is there")
+  @Test("a full queue is 429, and is taken in again when the gateway is there", .inProcess)
   func fullQueue() async throws {
     let absent = try await serve.site.simulate()
     try serve.configure(absent, apps: ["news"], settings: "queue: { bytes: 256KiB }")
@@ -278,7 +278,9 @@ struct ServeIntakeTests {
     #expect(Set(record.compactMap(\.token)).count == count + 1)
   }
 
-  @Test("clients whose batches a full queue refuses come back as told, and all that is acknowledged is accounted for")
+  @Test(
+    "clients whose batches a full queue refuses come back as told, and all that is acknowledged is accounted for",
+    .inProcess)
   func clientsThatComeBack() async throws {
     let absent = try await serve.site.simulate()
     try serve.configure(absent, apps: ["news"], settings: "queue: { bytes: 256KiB }")

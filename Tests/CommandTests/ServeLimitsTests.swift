@@ -8,7 +8,7 @@ internal import Testing
 /// Clients that behave badly, and what they cost the others: nothing.
 @Suite("Limits of carillon serve", .timeLimit(.minutes(20)))
 struct ServeLimitsTests {
-  @Test("a key that asks more often than allowed is told when to come back; other keys are not affected")
+  @Test("a key that asks more often than allowed is told when to come back; other keys are not affected", .inProcess)
   func rates() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
@@ -31,7 +31,7 @@ struct ServeLimitsTests {
     _ = await upstream.simulator.ending()
   }
 
-  @Test("a request with an Idempotency-Key counts once against the rate, and so does its repetition")
+  @Test("a request with an Idempotency-Key counts once against the rate, and so does its repetition", .inProcess)
   func keyedRates() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
@@ -59,7 +59,7 @@ struct ServeLimitsTests {
     try serve.configure(upstream, api: ", idle-timeout: 10s")
     let key = try await serve.key()
     let service = try await serve.start()
-    let slow = SlowClients(port: service.api, key: key)
+    let slow = SlowClients(port: service.api.port, key: key)
     try await slow.connect(count: 40)
     var served = 0
     try await waitUntil("every slow client is cut off") {
@@ -80,7 +80,7 @@ struct ServeLimitsTests {
   @Test("a slow body of a request with an Idempotency-Key is cut off after idle-timeout, as any other")
   func slowKeyedBody() async throws {
     let running = try await RunningServe(configure: { try $0.configure($1, api: ", idle-timeout: 3s") })
-    let slow = try RawConnection(port: running.service.api)
+    let slow = try RawConnection(port: running.service.api.port)
     slow.send(
       "POST /v1/apps/news/notifications HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n"
         + "idempotency-key: a\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n")
@@ -102,7 +102,9 @@ struct ServeLimitsTests {
   @Test("a silent connection is closed after idle-timeout, also behind a request")
   func silence() async throws {
     let running = try await RunningServe(configure: { try $0.configure($1, api: ", idle-timeout: 2s") })
-    let (silent, used) = (try RawConnection(port: running.service.api), try RawConnection(port: running.service.api))
+    let (silent, used) = (
+      try RawConnection(port: running.service.api.port), try RawConnection(port: running.service.api.port)
+    )
     used.send("GET /v1/apps HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n\r\n")
     let began = ContinuousClock.now
     async let nothing = silent.received()
@@ -122,10 +124,10 @@ struct ServeLimitsTests {
     let head =
       "POST \(path) HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\n"
       + "content-type: application/x-ndjson\r\n"
-    var cut: RawConnection? = try RawConnection(port: running.service.api)
+    var cut: RawConnection? = try RawConnection(port: running.service.api.port)
     cut?.send(head + "content-length: \(lines.utf8.count + 1)\r\n\r\n" + lines)
     cut = nil
-    cut = try RawConnection(port: running.service.api)
+    cut = try RawConnection(port: running.service.api.port)
     cut?.send(head + "transfer-encoding: chunked\r\n\r\n\(String(lines.utf8.count, radix: 16))\r\n\(lines)\r\n")
     cut = nil
     // An array without its end is read as a whole, or not at all.
@@ -151,7 +153,7 @@ struct ServeLimitsTests {
     let path = try await site.make(#","rateLimit":500"#)
     _ = try await site.upload(path, (0..<1_000).map { HTTP2Site.token($0) })
     let readers = try (0..<60).map { number in
-      let reader = try RawConnection(port: running.service.api)
+      let reader = try RawConnection(port: running.service.api.port)
       let address = number % 2 == 0 ? "/v1/events" : "/v1/apps/news\(path)/events"
       reader.send(
         "GET \(address) HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(running.key)\r\n\r\n")

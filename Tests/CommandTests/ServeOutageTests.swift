@@ -4,7 +4,7 @@ internal import Support
 internal import Testing
 
 /// One app's trouble: what it says of itself, when it tries again, and what it takes from others.
-@Suite("apps in trouble in carillon serve", .timeLimit(.minutes(20)))
+@Suite("apps in trouble in carillon serve", .inProcess, .timeLimit(.minutes(20)))
 struct ServeOutageTests {
   private struct App: Decodable {
     let state: String

@@ -17,7 +17,7 @@ struct ServeRevokedKeyTests {
   }
 
   private func connect(_ method: String, _ path: String, _ headers: String = "") throws -> RawConnection {
-    let client = try RawConnection(port: running.service.api)
+    let client = try RawConnection(port: running.service.api.port)
     client.send("\(method) \(path) HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(key)\r\n\(headers)\r\n")
     return client
   }
@@ -32,9 +32,7 @@ struct ServeRevokedKeyTests {
 
   /// Returns when the service knows it.
   private func revoke() async throws {
-    let id = String(key.split(separator: "_")[1])
-    let ending = try await running.serve.site.run(["key", "revoke", "--config", "carillon.yaml", id])
-    #expect(ending.status == 0, "\(ending)")
+    try await running.serve.revoke(key)
     try await waitUntil("it is refused") {
       try await running.serve.request(running.service.api, "/v1/apps", key: key).status == 401
     }

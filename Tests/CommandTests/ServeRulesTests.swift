@@ -3,7 +3,7 @@ internal import Support
 internal import Testing
 
 /// What every address of the interface has in common.
-@Suite("rules of the control interface", .timeLimit(.minutes(10)))
+@Suite("rules of the control interface", .inProcess, .timeLimit(.minutes(10)))
 struct ServeRulesTests {
   @Test("a query parameter that an address does not have is refused by its name, and lists have bounds")
   func parameters() async throws {
@@ -194,8 +194,8 @@ struct ServeRulesTests {
   @Test("the pages answer to the names of api.hosts, to addresses and to localhost only; the API to any name")
   func hosts() async throws {
     let running = try await RunningServe(configure: { try $0.configure($1, api: ", hosts: [Push.Example.com, other]") })
-    let browser = Browser(port: running.service.api)
-    let port = running.service.api
+    let browser = Browser(running.service.api)
+    let port = 8480
     for host in [
       "push.example.com", "PUSH.example.com:\(port)", "other:\(port)", "localhost", "127.0.0.1:\(port)", "[::1]",
     ] {

@@ -5,7 +5,7 @@ internal import Testing
 @Suite("The memory of carillon serve", .timeLimit(.minutes(10)))
 struct ServeSecretsTests {
   /// The last number of a limit in `/proc`, and who owns the process's files there.
-  private static func state(_ process: ChildProcess) throws -> (coreLimit: String, isDumpable: Bool) {
+  private static func state(_ process: any TestProgram) throws -> (coreLimit: String, isDumpable: Bool) {
     let folder = "/proc/\(process.identifier)"
     let limits = try String(contentsOfFile: "\(folder)/limits", encoding: .utf8)
     let core = try #require(limits.split(separator: "\n").first { $0.hasPrefix("Max core file size") })

@@ -33,8 +33,9 @@ struct ServeShellTests {
     }
     let text = try serve.site.place.read("carillon.yaml")
     try serve.site.place.write(
-      text.replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(service.api)" }"#)
-        .replacing(#"admin: { listen: "127.0.0.1:0" }"#, with: #"admin: { listen: "127.0.0.1:\#(service.admin)" }"#),
+      text.replacing(#"api: { listen: "127.0.0.1:0" }"#, with: #"api: { listen: "127.0.0.1:\#(service.api.port)" }"#)
+        .replacing(
+          #"admin: { listen: "127.0.0.1:0" }"#, with: #"admin: { listen: "127.0.0.1:\#(service.admin.port)" }"#),
       to: "running.yaml")
     let running = try await serve.site.run(["serve", "--config", "running.yaml", "--check"])
     #expect(running.status == 0, "\(running)")
@@ -129,7 +130,7 @@ struct ServeShellTests {
     try serve.site.place.writeSecret(try await serve.key(["--scope", "read"]), to: "read.key")
     let service = try await serve.start()
     func reload(_ key: String) async throws -> Ending {
-      try await serve.site.run(["reload", "--url", "http://127.0.0.1:\(service.api)", "--key-file", key])
+      try await serve.site.run(["reload", "--url", "http://127.0.0.1:\(service.api.port)", "--key-file", key])
     }
     let refused = try await reload("read.key")
     #expect(refused.status == 2, "\(refused)")
@@ -157,7 +158,7 @@ struct ServeShellTests {
     await end(service, upstream)
   }
 
-  @Test("the log is JSON if asked, and has no token")
+  @Test("the log is JSON if asked, and has no token", .inProcess)
   func log() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
@@ -233,7 +234,7 @@ struct ServeShellTests {
 
   /// A connection to the events of all apps, once its stream has begun.
   private func follow(_ service: ServeSite.Service, key: String) async throws -> RawConnection {
-    let reader = try RawConnection(port: service.api)
+    let reader = try RawConnection(port: service.api.port)
     reader.send("GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \(key)\r\n\r\n")
     _ = await reader.received(until: ": carillon\n")
     return reader

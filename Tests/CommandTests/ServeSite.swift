@@ -1,15 +1,18 @@
 internal import Foundation
 internal import FoundationNetworking
+internal import PushServer
+internal import PushStore
 internal import PushTransport
 internal import Support
 internal import Testing
 
 /// A running `carillon serve` in front of the simulator's HTTP/2 service, and a client of its API.
+/// Both run in the test's own process if it has the trait ``InProcess``.
 struct ServeSite {
   struct Service {
-    let process: ChildProcess
-    let api: Int
-    let admin: Int
+    let process: any TestProgram
+    let api: Endpoint
+    let admin: Endpoint
   }
 
   struct Reply {
@@ -86,6 +89,11 @@ struct ServeSite {
 
   /// - Parameter preparation: as ``ChildProcess`` has it.
   func start(preparation: String = "exec") async throws -> Service {
+    if let programs = InProcess.programs {
+      try #require(preparation == "exec", "a preparation needs a process")
+      let local = try await LocalService.start(site.place.path("carillon.yaml"), in: programs)
+      return Service(process: local.program, api: .calls(local.api), admin: .calls(local.admin))
+    }
     let process = try ChildProcess(
       ["serve", "--config", "carillon.yaml", "--json"], directory: site.place.url, preparation: preparation)
     let line = try #require(await process.line(0), "it does not serve: \(process.errors)")
@@ -94,34 +102,58 @@ struct ServeSite {
       let admin: Int
     }
     let ready = try JSONDecoder().decode(Ready.self, from: Data(line.utf8))
-    return Service(process: process, api: ready.api, admin: ready.admin)
+    return Service(process: process, api: .port(ready.api), admin: .port(ready.admin))
   }
 
+  /// Makes a key as `carillon key create` does.
+  ///
+  /// - Parameter flags: `--scope` and `--app` as the command has them. Without an app: for all.
   /// - Returns: the key's text.
-  func key(_ flags: [String] = []) async throws -> String {
-    let reach = flags.contains("--app") ? [] : ["--all-apps"]
-    let ending = try await site.run(["key", "create", "--config", "carillon.yaml", "--name", "test"] + reach + flags)
-    #expect(ending.status == 0, "\(ending)")
-    return ending.output.trimmingCharacters(in: .whitespacesAndNewlines)
+  func key(_ flags: [String] = [], name: String = "test") async throws -> String {
+    var scopes: [Scope] = []
+    var apps: Set<String> = []
+    for (flag, value) in zip(flags, flags.dropFirst()) {
+      if flag == "--scope" { scopes.append(try #require(Scope(rawValue: value))) }
+      if flag == "--app" { apps.insert(value) }
+    }
+    return try await withKeys { keys in
+      try await keys.create(
+        name: name, scopes: scopes.isEmpty ? [.send, .read] : scopes, reach: apps.isEmpty ? .all : .only(apps)
+      ).text
+    }
+  }
+
+  /// Revokes a key as `carillon key revoke` does.
+  func revoke(_ key: String) async throws {
+    let id = String(try #require(key.split(separator: "_").dropFirst().first))
+    let isRevoked = try await withKeys { try await $0.revoke(id) }
+    try #require(isRevoked, "\(id)")
+  }
+
+  /// Names of all keys.
+  func keyNames() async throws -> [String] { try await withKeys { try await $0.keys().map(\.name) } }
+
+  private func withKeys<Result>(_ body: (KeyStore) async throws -> Result) async throws -> Result {
+    let configuration = try ServerConfiguration.read(file: site.place.path("carillon.yaml"))
+    let keys = try KeyStore(path: configuration.storePath(besides: site.place.path("carillon.yaml")))
+    let result = try await body(keys)
+    try keys.close()
+    return result
   }
 
   func request(
     _ port: Int, _ path: String, key: String? = nil, body: String? = nil, method: String? = nil,
     headers: [String: String] = [:]
   ) async throws -> Reply {
-    var request = URLRequest(url: try #require(URL(string: "http://127.0.0.1:\(port)\(path)")), timeoutInterval: 600)
-    if let body {
-      request.httpMethod = "POST"
-      request.httpBody = Data(body.utf8)
-    }
-    if let method { request.httpMethod = method }
-    for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
-    if let key { request.setValue("Bearer \(key)", forHTTPHeaderField: "Authorization") }
-    let (data, response) = try await session.reply(to: request)
-    let answer = response as? HTTPURLResponse
-    var fields: [String: String] = [:]
-    for (name, value) in answer?.allHeaderFields ?? [:] { fields["\(name)".lowercased()] = "\(value)" }
-    return Reply(status: answer?.statusCode ?? 0, body: data, headers: fields)
+    try await request(.port(port), path, key: key, body: body, method: method, headers: headers)
+  }
+
+  func request(
+    _ endpoint: Endpoint, _ path: String, key: String? = nil, body: String? = nil, method: String? = nil,
+    headers: [String: String] = [:]
+  ) async throws -> Reply {
+    try await endpoint.request(
+      path, key: key, body: body.map { Data($0.utf8) }, method: method, headers: headers, over: session)
   }
 
   static func body(_ token: String) -> String { #"{"token":"\#(token)","payload":{"aps":{"alert":"Hello"}}}"# }

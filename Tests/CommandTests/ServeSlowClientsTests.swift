@@ -31,12 +31,12 @@ struct ServeSlowClientsTests {
     let slow = 20
     var imports: [RawConnection] = []
     for _ in 0..<slow {
-      let client = try RawConnection(port: service.api)
+      let client = try RawConnection(port: service.api.port)
       client.send(Self.chunkedUpload("/v1/apps/news/devices:import", key))
       client.send(Self.chunk("token\n"))
       imports.append(client)
     }
-    var audience: RawConnection? = try RawConnection(port: service.api)
+    var audience: RawConnection? = try RawConnection(port: service.api.port)
     audience?.send(Self.chunkedUpload("/v1/apps/news\(path)/audience", key))
     audience?.send(Self.chunk("token\n"))
     for round in 0..<10 {
@@ -89,7 +89,7 @@ struct ServeSlowClientsTests {
     _ = try await site.upload(path, (0..<60_000).lazy.map { "\(line)\($0)" } + [HTTP2Site.token(1)])
     try await site.act(path, "start")
     #expect(try await site.ended(path).state == "finished")
-    let client = try RawConnection(port: running.service.api)
+    let client = try RawConnection(port: running.service.api.port)
     client.send(Self.head("GET", "/v1/apps/news\(path)/outcomes.csv", running.key) + "\r\n")
     #expect(await client.received(until: "HTTP/1.1 200").hasSuffix("HTTP/1.1 200"))
     running.service.process.send(SIGTERM)
@@ -103,7 +103,7 @@ struct ServeSlowClientsTests {
     let running = try await RunningServe(configure: { try $0.configure($1, more: "shutdown: { drain: 1s }") })
     let path = try await running.campaigns.make()
     let clients = try ["/v1/apps/news/devices:import", "/v1/apps/news\(path)/audience"].map { address in
-      let client = try RawConnection(port: running.service.api)
+      let client = try RawConnection(port: running.service.api.port)
       client.send(Self.chunkedUpload(address, running.key) + Self.chunk("token\n"))
       return client
     }

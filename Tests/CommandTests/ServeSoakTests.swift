@@ -76,7 +76,7 @@ struct ServeSoakTests {
       "POST \(api)/devices:import \(fields)content-length: 99\r\n\r\ntoken\n", "GET /v1/events \(fields)\r\n",
       "POST \(api)/notif", "nonsense\r\n\r\n",
     ] {
-      let client = try RawConnection(port: service.api)
+      let client = try RawConnection(port: service.api.port)
       client.send(request)
       if request.hasPrefix("GET") { #expect(await client.received(until: ": carillon").contains("200")) }
     }

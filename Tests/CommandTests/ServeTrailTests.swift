@@ -2,7 +2,7 @@ internal import Foundation
 internal import Support
 internal import Testing
 
-@Suite("The log of who changed what", .timeLimit(.minutes(20)))
+@Suite("The log of who changed what", .inProcess, .timeLimit(.minutes(20)))
 struct ServeTrailTests {
   private struct Line: Decodable {
     let level: String
@@ -63,7 +63,7 @@ struct ServeTrailTests {
       try await running.serve.request(running.service.api, "/v1/apps/news:pause", key: reader, method: "POST").status
         == 403)
 
-    let browser = Browser(port: running.service.api)
+    let browser = Browser(running.service.api)
     func send(_ path: String, _ fields: [(String, String)], _ message: String) async throws -> Browser.Page {
       let token = try #require(try await browser.get(path == "/login" ? path : "/keys").formToken)
       let page = try await browser.post(path, [("form-token", token)] + fields)
@@ -109,7 +109,7 @@ struct ServeTrailTests {
     let running = try await RunningServe { try $0.configure($1, more: "log: { format: json }") }
     let sender = try await running.serve.key(["--scope", "send"])
     let wrong = "car_" + Self.id(running.key) + "_" + String(repeating: "0", count: 64)
-    let browser = Browser(port: running.service.api)
+    let browser = Browser(running.service.api)
     #expect(try await browser.logIn(wrong).status == 401)
     #expect(try await browser.logIn(sender).status == 401)
     #expect(try await browser.logIn("nonsense \"\n").status == 401)

@@ -24,7 +24,7 @@ struct ServeWordsTests {
     let warnings: [Line]?
   }
 
-  @Test("what is not there is named, and metrics and health say where they are")
+  @Test("what is not there is named, and metrics and health say where they are", .inProcess)
   func missing() async throws {
     let running = try await RunningServe()
     for (path, words) in [
@@ -44,7 +44,7 @@ struct ServeWordsTests {
     try await running.end()
   }
 
-  @Test("a body that is no JSON is refused with line and column; in a batch, with the line and its column")
+  @Test("a body that is no JSON is refused with line and column; in a batch, with the line and its column", .inProcess)
   func places() async throws {
     let running = try await RunningServe()
     let notifications = "/v1/apps/news/notifications"
@@ -63,7 +63,7 @@ struct ServeWordsTests {
     #expect(try await running.end().count == 1)
   }
 
-  @Test("a token that was cut off is refused wherever one can be given, and nothing is sent to it")
+  @Test("a token that was cut off is refused wherever one can be given, and nothing is sent to it", .inProcess)
   func shortTokens() async throws {
     let running = try await RunningServe()
     let cut = String(HTTP2Site.token(1).dropLast(2))
@@ -87,7 +87,8 @@ struct ServeWordsTests {
     #expect(try await running.end().count == 1)
   }
 
-  @Test("placeholders and keys of aps that have no effect come back as warnings, and the notification is sent")
+  @Test(
+    "placeholders and keys of aps that have no effect come back as warnings, and the notification is sent", .inProcess)
   func warnings() async throws {
     let running = try await RunningServe()
     let body = """
@@ -117,7 +118,7 @@ struct ServeWordsTests {
     try place.writeSecret(running.key, to: "api.key")
     try place.write(CampaignSite.hello, to: "hello.json")
     try place.write(HTTP2Site.token(1) + "\n", to: "tokens.txt")
-    let service = ["--url", "http://127.0.0.1:\(running.service.api)", "--key-file", "api.key"]
+    let service = ["--url", "http://127.0.0.1:\(running.service.api.port)", "--key-file", "api.key"]
     func command(_ words: [String]) async throws -> Ending { try await running.serve.site.run(words + service) }
     let paused = try await command(["app", "pause", "news"])
     #expect(paused.output == "The app news is paused: what is taken in waits until it is resumed.\n", "\(paused)")

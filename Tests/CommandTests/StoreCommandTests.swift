@@ -14,7 +14,7 @@ struct StoreCommandTests {
     let tenant = try await serve.key(["--scope", "admin", "--app", "news"])
     try serve.site.place.writeSecret(key, to: "admin.key")
     let service = try await serve.start()
-    let client = ["--url", "http://127.0.0.1:\(service.api)", "--key-file", "admin.key"]
+    let client = ["--url", "http://127.0.0.1:\(service.api.port)", "--key-file", "admin.key"]
     let lines = (0..<1_500).map {
       "\(HTTP2Site.token($0)),\($0 % 2 == 0 ? "de" : ""),Europe/Berlin,a t\($0 % 3),2026-01-02T03:04:05.000Z"
     }

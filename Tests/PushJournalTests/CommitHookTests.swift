@@ -128,7 +128,8 @@ struct CommitHookTests {
     #expect(disk.contents("segment-000000000001.lz4") == before)
   }
 
-  @Test("while a list is away, nothing is written and nothing fails; then everything is, in order", arguments: [1, 200])
+  @Test(
+    "while a list is away, nothing is written and nothing fails; then everything is, in order", arguments: [1, 200])
   func away(count: UInt64) throws {
     let disk = SimulatedDisk()
     let run = try HandRun(disk, .small())

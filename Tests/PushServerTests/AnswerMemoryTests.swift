@@ -19,7 +19,7 @@ struct AnswerMemoryTests {
     var context = ControlContext(
       source: ApplicationRequestContextSource(channel: EmbeddedChannel(), logger: Logger(label: "test")))
     context.caller = Caller(
-      StoredKey(id: key, name: "", digest: [], scopes: ["read"], reach: .all, createdAt: .now))
+      StoredKey(id: key, name: "", digest: [], scopes: ["read"], reach: .all, createdAt: StoreInstant(milliseconds: 1)))
     return context
   }
 
@@ -56,7 +56,9 @@ struct AnswerMemoryTests {
     let store = try SQLiteStore(path: place.path("store.db"))
     let key = APIKey.make()
     _ = try await store.add(
-      StoredKey(id: key.id, name: "", digest: key.digest, scopes: ["read"], reach: .all, createdAt: .now), by: nil)
+      StoredKey(
+        id: key.id, name: "", digest: key.digest, scopes: ["read"], reach: .all,
+        createdAt: StoreInstant(milliseconds: 1)), by: nil)
     let access = ControlAccess(
       deployment: try Deployment(apps: []), keys: KeyRing { () async throws(StoreError) in try await store.keys() },
       settings: ServerConfiguration.API())
@@ -86,7 +88,7 @@ struct AnswerMemoryTests {
     for _ in 0..<2 {
       let request = Request(head: head, body: RequestBody(buffer: ByteBuffer(repeating: 0, count: 40 << 20)))
       let body = try await request.wholeBody(
-        limit: 64 << 20, allowance: .seconds(60), owner: key, until: context?.memory)
+        limit: 64 << 20, allowance: .seconds(60), owner: key, clock: MachineClock(), until: context?.memory)
       #expect(body.count == 40 << 20)
     }
     #expect(Self.isRefused(Self.context(key), 30 << 20))

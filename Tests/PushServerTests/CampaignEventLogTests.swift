@@ -1,3 +1,4 @@
+internal import PushWire
 internal import Testing
 
 @testable internal import PushServer
@@ -26,6 +27,17 @@ struct CampaignEventLogTests {
     #expect(log.events(Self.view(.finished, 9, ended: true), now: .milliseconds(3002)) == [.progress, .state, .end])
     #expect(log.hasEnded)
     #expect(log.events(Self.view(.finished, 10, ended: true), now: .seconds(9)) == [])
+  }
+
+  @Test("a stream without events says every 15 s that it is alive")
+  func silence() {
+    var silence = EventStream.Silence(beganAt: .start)
+    let soon = Instant.start + .milliseconds(14_999)
+    #expect(silence.output("", now: soon) == nil)
+    #expect(silence.output("event: state\n\n", now: soon) == "event: state\n\n")
+    silence.beganAt = soon
+    #expect(silence.output("", now: soon + .milliseconds(14_999)) == nil)
+    #expect(silence.output("", now: soon + .seconds(15)) == ":\n\n")
   }
 
   @Test("whoever comes after the end is told it at once")

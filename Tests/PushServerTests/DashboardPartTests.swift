@@ -1,5 +1,6 @@
 internal import PushEngine
 internal import PushStore
+internal import PushWire
 internal import Testing
 
 @testable internal import Carillon
@@ -49,7 +50,7 @@ struct DashboardPartTests {
   @Test("a session lasts its time, and the number of sessions is bounded")
   func sessions() {
     var table = SessionTable()
-    let start = ContinuousClock.now
+    let start = Instant(nanoseconds: 5)
     table.begin("one", keyID: "k", formToken: "f", now: start)
     #expect(table.session("one", now: start)?.keyID == "k")
     #expect(table.session("two", now: start) == nil)
@@ -73,6 +74,14 @@ struct DashboardPartTests {
     #expect("abc".isSameSecret(as: "abc"))
     #expect(!"abc".isSameSecret(as: "abd"))
     #expect(!"abc".isSameSecret(as: "ab"))
+  }
+
+  @Test("failed logins are logged ten at once and ten a minute, and the rest are counted")
+  func failedLogins() {
+    let limit = FailureLimit()
+    #expect((0..<25).compactMap { _ in limit.admit(now: .start) } == Array(repeating: 0, count: 10))
+    let later = Instant.start + .seconds(31)
+    #expect((0..<25).compactMap { _ in limit.admit(now: later) } == [15, 0, 0, 0, 0])
   }
 
   @Test(
@@ -104,7 +113,7 @@ struct DashboardPartTests {
   @Test("a rate is what was counted over the last minute")
   func rates() {
     var window = RateWindow()
-    let start = ContinuousClock.now
+    let start = Instant(nanoseconds: 5)
     #expect(window.perSecond == 0)
     window.add(1000, now: start)
     #expect(window.perSecond == 0)
@@ -160,7 +169,7 @@ struct DashboardPartTests {
     #expect((report.total, report.share) == (100, 1))
 
     let statistics = ServiceStatistics(journalDirectory: "/", storePath: "/nowhere/store.db")
-    let start = ContinuousClock.now
+    let start = Instant(nanoseconds: 5)
     for index in 0...3 { statistics.sample([(record.id, 100 * index)], now: start + .seconds(5 * index)) }
     #expect(statistics.pace(record.id) == 20)
     // Nothing has got an outcome for ten seconds: the minute before says nothing of the rest.
@@ -235,9 +244,10 @@ struct DashboardPartTests {
       }
     }
     let all = AlarmRules.alarms(
-      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device",
+      statuses.map { ($0.0, $0.1) }, journalFailure: "no space left on device", storeAway: .seconds(70),
       disk: FreeSpace(of: "store", byteCount: 5), now: now)
-    #expect(all.count == 9)
+    #expect(all.count == 10)
+    #expect(all.contains { $0.name == .storeAway })
     #expect(all.first?.name == .journalFailed)
     #expect(all.contains { $0.text == "The disk of the store has 5 B left." })
     #expect(all.map(\.severity) == all.map(\.severity).sorted(by: >))

@@ -1,4 +1,5 @@
 internal import PushStore
+internal import PushWire
 internal import Support
 internal import Testing
 
@@ -19,7 +20,7 @@ struct DeviceBlockTests {
   }
 
   private static func prepared(_ devices: [DeviceRegistration]) -> [DeviceRegistration] {
-    var block = DeviceBlock(place: nil)
+    var block = DeviceBlock(place: nil, beganAt: .start)
     for device in devices { block.add(device, byteCount: 1) }
     block.prepare(now: StoreInstant(milliseconds: 1_000))
     return block.devices
@@ -67,11 +68,11 @@ struct DeviceBlockTests {
   func places() {
     var held = (0..<100).compactMap { _ in DeviceBlockPlace() }
     #expect(held.count < 100)
-    var small = DeviceBlock(place: DeviceBlockPlace())
+    var small = DeviceBlock(place: DeviceBlockPlace(), beganAt: .start)
     for index in 0..<DeviceBlock.portionLimit { small.add(Self.device([UInt8(index % 256)], at: 1), byteCount: 1) }
     #expect(small.isFull)
     held = []
-    var large = DeviceBlock(place: DeviceBlockPlace())
+    var large = DeviceBlock(place: DeviceBlockPlace(), beganAt: .start)
     for index in 0..<DeviceBlock.portionLimit { large.add(Self.device([UInt8(index % 256)], at: 1), byteCount: 1) }
     #expect(!large.isFull)
     // Long tags.

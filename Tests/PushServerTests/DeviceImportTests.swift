@@ -1,4 +1,5 @@
 internal import PushStore
+internal import PushWire
 internal import Testing
 
 @testable internal import PushServer
@@ -7,11 +8,11 @@ internal import Testing
 struct DeviceImportTests {
   @Test("an import is not empty while all of its devices are being stored")
   func devicesUnderWay() throws {
-    var devices = DeviceImport(now: .now)
+    var devices = DeviceImport(now: StoreInstant(milliseconds: 0), uptime: .start)
     #expect(devices.isEmpty)
     let line = String(repeating: "ab", count: 32) + "\n"
     #expect(try devices.take(Array("token\n\(line)".utf8)[...]).isEmpty)
-    #expect(devices.takeBlock().devices.count == 1)
+    #expect(devices.takeBlock(now: .start).devices.count == 1)
     try devices.finish()
     #expect(!devices.isEmpty)
   }

@@ -26,4 +26,22 @@ struct FeedbackScheduleTests {
     let failed = seconds(FeedbackSchedule.afterFailure(every: interval, now: now, chance: chance))
     #expect(((0.5 * min(1800, length) - 0.01)...min(1800, length)).contains(failed), "seed \(seed)")
   }
+
+  @Test("it looks again when the next one is due, at most ten times a second and at least once a minute")
+  func pauses() {
+    let now = StoreInstant(milliseconds: 1_000_000)
+    func pause(_ left: Int64) -> Duration {
+      FeedbackSchedule.pause(until: StoreInstant(milliseconds: now.milliseconds + left), now: now)
+    }
+    #expect(FeedbackSchedule.pause(until: nil, now: now) == .seconds(60))
+    #expect([-5_000, 30_000, 90_000].map(pause) == [.milliseconds(100), .seconds(30), .seconds(60)])
+  }
+
+  @Test("a reading is planned again when its app's interval has become shorter")
+  func shorterInterval() {
+    let now = StoreInstant(milliseconds: 0)
+    let due = FeedbackSchedule.next(after: now, every: .seconds(86_400), now: now, chance: 1)
+    #expect(FeedbackSchedule.stands(due, every: .seconds(86_400), now: now))
+    #expect(!FeedbackSchedule.stands(due, every: .seconds(3_600), now: now))
+  }
 }

@@ -38,13 +38,14 @@ struct KeyRingTests {
 
   private func stored(_ key: APIKey) -> StoredKey {
     StoredKey(
-      id: key.id, name: "test", digest: key.digest, scopes: [Scope.read.rawValue], reach: .all, createdAt: .now)
+      id: key.id, name: "test", digest: key.digest, scopes: [Scope.read.rawValue], reach: .all,
+      createdAt: StoreInstant(milliseconds: 1))
   }
 
   /// - Returns: the status of the refusal; nil if the key is good.
-  private func refusal(of key: APIKey) async throws -> Int? {
+  private func refusal(of key: APIKey, by other: KeyRing? = nil) async throws -> Int? {
     do {
-      _ = try await ring.caller("Bearer \(key.text)")
+      _ = try await (other ?? ring).caller("Bearer \(key.text)")
       return nil
     } catch let problem as Problem {
       return problem.status.code
@@ -73,6 +74,30 @@ struct KeyRingTests {
     #expect(readingCount <= most, "\(readingCount) of at most \(most)")
   }
 
+  @Test("a key that another process revokes is good for another second, and no longer")
+  func revokedElsewhere() async throws {
+    let (key, clock) = (APIKey.make(), ManualClock())
+    let ring = KeyRing(clock: clock) { [records] () async throws(StoreError) in records.read() }
+    records.add(stored(key))
+    #expect(try await refusal(of: key, by: ring) == nil)
+    records.state.withLock { $0.keys[0].revokedAt = clock.now }
+    clock.advance(by: .milliseconds(999))
+    #expect(try await refusal(of: key, by: ring) == nil)
+    clock.advance(by: .milliseconds(1))
+    #expect(try await refusal(of: key, by: ring) == 401)
+  }
+
+  @Test("a request with an unknown key waits until 50 ms after the last reading")
+  func unknown() async throws {
+    let clock = ManualClock()
+    let ring = KeyRing(clock: clock) { [records] () async throws(StoreError) in records.read() }
+    #expect(try await refusal(of: APIKey.make(), by: ring) == 401)
+    clock.advance(by: .milliseconds(20))
+    #expect(try await refusal(of: APIKey.make(), by: ring) == 401)
+    #expect(clock.sleeps == [.milliseconds(30)])
+    #expect(records.state.withLock { $0.readingCount } == 2)
+  }
+
   @Test("a key that this process revokes while the keys are read is refused from then on")
   func revokedMeanwhile() async throws {
     let (key, other) = (APIKey.make(), APIKey.make())
@@ -80,7 +105,7 @@ struct KeyRingTests {
     records.add(stored(other))
     records.state.withLock { state in
       state.afterReading = { [records, ring] in
-        records.state.withLock { $0.keys[0].revokedAt = .now }
+        records.state.withLock { $0.keys[0].revokedAt = StoreInstant(milliseconds: 1) }
         ring.changed()
       }
     }

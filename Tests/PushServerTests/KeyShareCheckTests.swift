@@ -23,8 +23,8 @@ struct KeyShareCheckTests {
     let store = try SQLiteStore(path: place.path("store.db"))
     _ = try await store.add(
       StoredKey(
-        id: key.id, name: "test", digest: key.digest, scopes: [Scope.read.rawValue], reach: .all, createdAt: .now),
-      by: nil)
+        id: key.id, name: "test", digest: key.digest, scopes: [Scope.read.rawValue], reach: .all,
+        createdAt: StoreInstant(milliseconds: 1)), by: nil)
     // The second request within hours is refused.
     access = ControlAccess(
       deployment: try Deployment(apps: []),

@@ -31,6 +31,7 @@ struct MonitoringFilesTests {
   private static let unshown = [
     "carillon_ready": "load balancers ask /readyz",
     "carillon_journal_failed": "an alert says that the journal cannot be written",
+    "carillon_store_away_seconds": "an alert says that the store is away",
     "carillon_descriptors_lacking": "an alert says that connections cannot be accepted",
     "carillon_batch_notifications": "for measurements of a single connection",
   ]
@@ -70,7 +71,7 @@ struct MonitoringFilesTests {
     "carillon_bridge_held_total": [], "carillon_bridge_turned_away_total": [],
     "carillon_journal_fsync_seconds": [], "carillon_journal_lag_seconds": [], "carillon_journal_failed": [],
     "carillon_descriptors_lacking": [],
-    "carillon_store_wal_bytes": [], "carillon_ready": [],
+    "carillon_store_wal_bytes": [], "carillon_store_away_seconds": [], "carillon_ready": [],
     "carillon_http_request_duration_seconds": ["route", "method", "code"],
   ]
 

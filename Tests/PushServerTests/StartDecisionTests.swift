@@ -3,6 +3,7 @@ internal import GRDB
 internal import Glibc
 internal import HTTPTypes
 internal import PushStore
+internal import PushWire
 internal import Support
 internal import Testing
 
@@ -29,6 +30,29 @@ struct StartDecisionTests {
       #expect(StartDecision.after("it", hasServed: false, disk: disk) == .end, "\(disk)")
       #expect(StartDecision.after("it", hasServed: true, disk: disk) == .wait("it"), "\(disk)")
     }
+  }
+
+  @Test("failed starts and short runs double the pause up to a minute, until a run lasts a minute")
+  func pauses() {
+    var pause = RestartingDaemon.RestartPause()
+    var seconds: [Int64] = []
+    for _ in 0..<8 {
+      seconds.append(pause.duration.components.seconds)
+      pause.grow()
+    }
+    #expect(seconds == [1, 2, 4, 8, 16, 32, 60, 60])
+    pause.adapt(toRun: .seconds(60))
+    #expect(pause.duration == .seconds(1))
+    pause.adapt(toRun: .seconds(59))
+    #expect(pause.duration == .seconds(2))
+  }
+
+  @Test("why a service waits is logged when it changes, and once a minute")
+  func reasons() {
+    var log = RestartingDaemon.PacedReason()
+    func isDue(_ reason: String, _ second: Int) -> Bool { log.isDue(reason, now: .start + .seconds(second)) }
+    #expect((0..<150).filter { isDue("full", $0) } == [0, 60, 120])
+    #expect((150..<220).filter { isDue("broken", $0) } == [150, 210])
   }
 
   @Test("a folder is looked at by writing, leaves nothing behind, and an error has its own name")

@@ -24,6 +24,10 @@ struct CanaryTests {
       path: "Sources/PushWire/A.swift", text: "internal import Glibc\n", expected: "PushWire must not import Glibc"),
     Planted(
       path: "Tests/PushWireTests/A.swift", text: "let seed = UInt64.random(in: 0...9)\n", expected: "hidden seed"),
+    Planted(path: "Sources/PushServer/A.swift", text: "try await Task.sleep(for: a)\n", expected: "hidden clock"),
+    Planted(path: "Sources/PushServer/A.swift", text: "let a = Date()\n", expected: "hidden clock"),
+    Planted(path: "Sources/PushService/A.swift", text: "f(MachineClock().now)\n", expected: "hidden clock"),
+    Planted(path: "Sources/Carillon/A.swift", text: "let a = ContinuousClock.now\n", expected: "hidden clock"),
     Planted(
       path: "Sources/PushWire/A.swift", text: "internal import PushTransport\n",
       expected: "PushWire must not import PushTransport"),

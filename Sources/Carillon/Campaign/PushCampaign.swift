@@ -35,7 +35,7 @@ public final class PushCampaign: Sendable {
   /// A service's campaign, which its app's registry knows since before the journal did. It resumes
   /// when its app is removed and added again.
   private let isKept: Bool
-  private let started = ContinuousClock.now
+  private let startedAt: Instant
   private let ending = Mutex<Ending?>(nil)
   private let stallClock = Mutex(StallClock())
   private let ended = Gate()
@@ -46,6 +46,7 @@ public final class PushCampaign: Sendable {
   ) {
     (self.run, self.app, self.name, self.source) = (run, app, name, source)
     (self.loop, self.chunk, self.isKept, self.unaccepted) = (loop, chunk, isKept, unaccepted)
+    startedAt = loop.now
   }
 
   // MARK: Its course
@@ -170,7 +171,7 @@ public final class PushCampaign: Sendable {
     let account = accountSoFar
     return CampaignProgress(
       account: account, fractionRead: source.fractionRead(submitted: account.submitted),
-      elapsed: ContinuousClock.now - started, isPaused: isPaused, hasEnded: hasEnded)
+      elapsed: loop.now.since(startedAt), isPaused: isPaused, hasEnded: hasEnded)
   }
 
   private struct ProgressSequence: AsyncSequence, AsyncIteratorProtocol, Sendable {

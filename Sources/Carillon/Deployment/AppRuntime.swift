@@ -17,13 +17,16 @@ package final class AppEntry: Sendable {
   let tally = AppTally()
   private let state: Mutex<State>
 
-  /// - Parameter toleratesCredential: whether one that cannot be used is no error: the app begins
-  ///   suspended then.
+  /// - Parameters:
+  ///   - unixSeconds: now; a certificate must be valid at it.
+  ///   - toleratesCredential: whether one that cannot be used is no error: the app begins suspended
+  ///     then.
   convenience init(
-    _ configuration: AppConfiguration, registry: ProviderTokenRegistry, toleratesCredential: Bool = false
+    _ configuration: AppConfiguration, registry: ProviderTokenRegistry, at unixSeconds: UInt32,
+    toleratesCredential: Bool = false
   ) throws(CarillonError) {
     try configuration.check()
-    self.init(configuration, try Self.resolve(configuration, registry, orStandIn: toleratesCredential))
+    self.init(configuration, try Self.resolve(configuration, registry, at: unixSeconds, orStandIn: toleratesCredential))
   }
 
   /// - Parameter credential: of the configuration, which is valid.
@@ -33,11 +36,12 @@ package final class AppEntry: Sendable {
   }
 
   static func resolve(
-    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry, orStandIn: Bool = false
+    _ configuration: AppConfiguration, _ registry: ProviderTokenRegistry, at unixSeconds: UInt32,
+    orStandIn: Bool = false
   ) throws(CarillonError) -> ResolvedCredential {
     do throws(CredentialError) {
       do throws(CredentialError) {
-        return try ResolvedCredential.load(configuration, registry: registry, validAt: Int64(NIOLoop.wallClock))
+        return try ResolvedCredential.load(configuration, registry: registry, validAt: Int64(unixSeconds))
       } catch {
         guard orStandIn else { throw error }
         return try ResolvedCredential.unusable(configuration, because: error)

@@ -51,7 +51,8 @@ final class DeploymentCore: Sendable {
     var entries: [AppEntry] = []
     for app in apps {
       guard !entries.contains(where: { $0.id == app.id }) else { throw Self.duplicate(app.id) }
-      entries.append(try AppEntry(app, registry: registry, toleratesCredential: toleratesCredentials))
+      entries.append(
+        try AppEntry(app, registry: registry, at: NIOLoop.wallClock, toleratesCredential: toleratesCredentials))
     }
     var opened: (journal: EngineJournal, report: JournalReport)?
     if let directory = settings.directory {
@@ -138,7 +139,8 @@ final class DeploymentCore: Sendable {
 
   func add(_ configuration: AppConfiguration) throws(CarillonError) -> AppEntry {
     if let entry = try takeBack(configuration) { return entry }
-    let entry = try AppEntry(configuration, registry: registry, toleratesCredential: toleratesCredentials)
+    let entry = try AppEntry(
+      configuration, registry: registry, at: wallClock, toleratesCredential: toleratesCredentials)
     let isNew = state.withLock { state in
       guard !state.entries.contains(where: { $0.id == entry.id }) else { return false }
       state.entries.append(entry)
@@ -178,7 +180,7 @@ final class DeploymentCore: Sendable {
     try configuration.check()
     let before = parked.entry.configuration
     guard configuration.adopting(before) == before else { return nil }
-    parked.entry.replace(configuration, try AppEntry.resolve(configuration, registry))
+    parked.entry.replace(configuration, try AppEntry.resolve(configuration, registry, at: wallClock))
     return state.withLock { state -> AppEntry? in
       guard let index = state.parked.firstIndex(where: isSame), case .running(let engine) = state.phase,
         !state.entries.contains(where: { $0.id == configuration.id })
@@ -203,9 +205,9 @@ final class DeploymentCore: Sendable {
     let log = AppLog(app: entry.id, logger: logger)
     let runtime = AppRuntime(
       entry, engine: engine, recorder: intakeRecorder, observer: makeLaneObserver?(entry.id)
-    ) { [weak self, id = entry.id] event in
+    ) { [weak self, id = entry.id, loop = engine.loop] event in
       let event = DeploymentEvent(app: id, kind: DeploymentEvent.Kind(event), droppedCount: 0)
-      log.write(event.kind)
+      log.write(event.kind, now: loop.now)
       self?.events.send(event)
     }
     entry.runtime = runtime
@@ -234,7 +236,7 @@ final class DeploymentCore: Sendable {
       !evenIfSame && known.defect == nil && configuration.credential == before.credential
       && configuration.credentialDigest == known.digest
     var credential = known
-    if !isSame { credential = try AppEntry.resolve(configuration, registry) }
+    if !isSame { credential = try AppEntry.resolve(configuration, registry, at: wallClock) }
     entry.replace(configuration, credential)
     guard let runtime = entry.runtime else { return !isSame }
     runtime.replaceLimits()

@@ -44,18 +44,16 @@ final class AppLog: Sendable {
   private let app: String
   private let logger: Logger
   private let reports = Mutex(OutageReports())
-  private let began = ContinuousClock.now
 
   init(app: String, logger: Logger) { (self.app, self.logger) = (app, logger) }
 
-  func write(_ kind: DeploymentEvent.Kind) {
+  func write(_ kind: DeploymentEvent.Kind, now: Instant) {
     switch kind {
     case .connected: logger.debug("connected", metadata: ["app": "\(app)"])
     case .connectionEnded(nil): logger.debug("connection ended", metadata: ["app": "\(app)"])
     case .connectionEnded(let reason?):
       logger.info("connection ended", metadata: ["app": "\(app)", "reason": "\(reason)"])
     case .waiting(let waiting):
-      let now = Instant.start + (.now - began)
       guard reports.withLock({ $0.waits(for: waiting.duration, now: now) }) else { return }
       logger.warning(
         "nothing gets through",

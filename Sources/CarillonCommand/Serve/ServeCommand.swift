@@ -50,7 +50,7 @@ struct ServeCommand: AsyncParsableCommand {
   func run() async throws {
     let configuration = try ServerFile.read(config)
     if let explainClient {
-      let (isAccepted, text) = try BridgeExplanation.explain(explainClient, configuration)
+      let (isAccepted, text) = try BridgeExplanation.explain(explainClient, configuration, at: NIOLoop.wallClock)
       StandardStream.output.writeLine(text)
       if !isAccepted { throw ExitStatus.findings }
       return
@@ -83,7 +83,7 @@ struct ServeCommand: AsyncParsableCommand {
   }
 
   private func check(_ configuration: ServerConfiguration) async throws {
-    let report = await ServeCheck.run(configuration, file: config) { admin in
+    let report = await ServeCheck.run(configuration, file: config, at: NIOLoop.wallClock) { admin in
       let address = ServiceAddress(host: admin.host, port: admin.port)
       return (try? await APIClient(address, key: nil).send(.get("/healthz"))) != nil
     }

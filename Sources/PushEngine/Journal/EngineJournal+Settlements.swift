@@ -53,8 +53,8 @@ extension EngineJournal {
   static let waitingLimit = 100_000
 
   /// From now on outcomes are written when `sync` has returned, which is called on a thread of its
-  /// own. If it throws, the journal fails, unless the lists are away: then it is called again. To be
-  /// called once, before the first outcome. A journal that never syncs writes them at once.
+  /// own. If it throws, the journal fails, unless the lists are away: then it is called again. Call
+  /// this once, before the first outcome. A journal that never syncs writes them at once.
   ///
   /// - Parameter syncIntake: called before each group of other records, on the journal's thread:
   ///   makes durable what must be known of notifications before they are in the journal.
@@ -94,13 +94,14 @@ extension EngineJournal {
         case .retired(let lane): forget(lane: lane)
         }
       }
-    } catch where error.isAway {
-      state.withLock { state in
-        state.settlements.entries.insert(contentsOf: entries, at: 0)
-        state.settlements.isAsked = true
-      }
-      return writer.ask(false)
     } catch {
+      guard !error.isAway else {
+        state.withLock { state in
+          state.settlements.entries.insert(contentsOf: entries, at: 0)
+          state.settlements.isAsked = true
+        }
+        return writer.ask(false)
+      }
       stop(because: "\(JournalError.failed(JournalFileError(.sync, path: error.path, code: error.code)))")
     }
     let waiters = state.withLock { state in

@@ -7,15 +7,14 @@ extension Bridge {
   ///
   /// - Throws: the certificate or the authorities cannot be used.
   static func context(
-    _ configuration: BridgeConfiguration,
+    _ configuration: BridgeConfiguration, validAt unixSeconds: Int64,
     judge: @escaping @Sendable (PeerIdentity, String?) -> ClientCertificatePolicy.Refusal?
   ) throws(CarillonError) -> (context: TLSContext, certificate: CertificateInspection) {
     var clients = ClientCertificatePolicy(request: .required, trust: configuration.clientAuthority.map { .file($0) })
     clients.judge = judge
     do throws(CredentialError) {
       let credential = try Credential.load(
-        CredentialFiles(certificate: configuration.certificate, key: configuration.key),
-        validAt: Int64(NIOLoop.wallClock))
+        CredentialFiles(certificate: configuration.certificate, key: configuration.key), validAt: unixSeconds)
       var server = TLSServerConfiguration(
         credential: credential, clients: clients,
         versions: configuration.minimumTLS == .tls13 ? .tls13 ... .tls13 : .tls12 ... .tls13)

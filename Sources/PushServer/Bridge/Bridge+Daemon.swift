@@ -10,12 +10,12 @@ extension Bridge {
   /// - Throws: a certificate cannot be used.
   static func make(
     _ configuration: ServerConfiguration, deployment: Deployment, outcomes: OutcomeRecorder, store: any Store,
-    logger: Logger
+    clock: any ServiceClock, logger: Logger
   ) throws(CarillonError) -> Bridge? {
     guard let settings = configuration.bridge else { return nil }
     let bridge = try Bridge(
       settings, tenants: configuration.tenants, deployment: deployment, outcomes: outcomes, store: store,
-      logger: logger)
+      clock: clock, logger: logger)
     outcomes.tell(bridge.apps)
     if settings.minimumTLS < .tls12 {
       logger.warning(

@@ -28,6 +28,7 @@ package final class Bridge: Sendable {
   let store: any Store
   private let deployment: Deployment
   let apps: BridgeApps
+  var clock: any ServiceClock { apps.clock }
   private let state: Mutex<State>
   /// Its own, for new connections.
   private let certificate = Mutex<(context: TLSContext, inspection: CertificateInspection)?>(nil)
@@ -35,13 +36,14 @@ package final class Bridge: Sendable {
   /// - Throws: a certificate cannot be used.
   init(
     _ configuration: BridgeConfiguration, tenants: [Tenant], deployment: Deployment, outcomes: OutcomeRecorder,
-    store: any Store, logger: Logger
+    store: any Store, clock: any ServiceClock, logger: Logger
   ) throws(CarillonError) {
     (self.configuration, self.deployment, self.store, self.logger) = (configuration, deployment, store, logger)
     apps = BridgeApps(
-      memory: configuration.connection.memory, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
+      memory: configuration.connection.memory, deployment: deployment, outcomes: outcomes, store: store, clock: clock,
+      logger: logger)
     // One app's file is no reason not to serve the others.
-    let directory = try BridgeDirectory(tenants) { app, error in
+    let directory = try BridgeDirectory(tenants, at: clock.now.seconds) { app, error in
       logger.error("a client of the bridge stays unknown", metadata: ["app": "\(app)", "why": "\(error.message)"])
     }
     state = Mutex(
@@ -62,7 +64,7 @@ package final class Bridge: Sendable {
 
   /// Other apps, or other certificates.
   func replace(_ tenants: [Tenant]) throws(CarillonError) {
-    let directory = try BridgeDirectory(tenants)
+    let directory = try BridgeDirectory(tenants, at: clock.now.seconds)
     state.withLock { state in
       state.directory = directory
       state.queueByteCounts = Self.queueByteCounts(tenants)
@@ -75,7 +77,8 @@ package final class Bridge: Sendable {
   ///
   /// - Returns: whether the certificate is another one.
   func replaceCertificate(_ configuration: BridgeConfiguration) throws(CarillonError) -> Bool {
-    let (context, inspection) = try Self.context(configuration) { [weak self] identity, distrust in
+    let (context, inspection) = try Self.context(configuration, validAt: clock.now.seconds) {
+      [weak self] identity, distrust in
       self?.refusal(of: identity, distrust: distrust)
     }
     return certificate.withLock { certificate in

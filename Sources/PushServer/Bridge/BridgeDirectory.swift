@@ -19,11 +19,13 @@ package struct BridgeDirectory: Sendable {
   private var pins: [String: String] = [:]
   private var topics: [String: [Topic]] = [:]
 
-  /// - Parameter unreadable: called for each file of a certificate that is to be pinned and cannot
-  ///   be read. Default: that is thrown.
+  /// - Parameters:
+  ///   - unixSeconds: now.
+  ///   - unreadable: called for each file of a certificate that is to be pinned and cannot be read.
+  ///     Default: that is thrown.
   /// - Throws: two apps pin the same certificate, or a pin is none.
   package init(
-    _ tenants: [Tenant],
+    _ tenants: [Tenant], at unixSeconds: Int64,
     unreadable: (_ app: String, CarillonError) throws(CarillonError) -> Void = { (_, error) throws(CarillonError) in
       throw error
     }
@@ -32,7 +34,7 @@ package struct BridgeDirectory: Sendable {
       let app = tenant.app
       for pin in tenant.bridgeClients {
         let fingerprint: String
-        do throws(CarillonError) { fingerprint = try Self.fingerprint(pin, app: app.id) } catch {
+        do throws(CarillonError) { fingerprint = try Self.fingerprint(pin, app: app.id, at: unixSeconds) } catch {
           guard error.code == .credential else { throw error }
           try unreadable(app.id, error)
           continue
@@ -42,7 +44,7 @@ package struct BridgeDirectory: Sendable {
             .configuration, "The apps \"\(other)\" and \"\(app.id)\" pin the same certificate, \(pin).")
         }
       }
-      if let topic = app.topic ?? Self.topic(of: app) {
+      if let topic = app.topic ?? Self.topic(of: app, at: unixSeconds) {
         topics[topic, default: []].append(Topic(app: app.id, environment: app.environment))
       }
     }
@@ -79,7 +81,7 @@ package struct BridgeDirectory: Sendable {
 
   package static func isDigest(_ pin: String) -> Bool { pin.hasPrefix(digestPrefix) }
 
-  private static func fingerprint(_ pin: String, app: String) throws(CarillonError) -> String {
+  private static func fingerprint(_ pin: String, app: String, at unixSeconds: Int64) throws(CarillonError) -> String {
     if isDigest(pin) {
       let digits = pin.dropFirst(digestPrefix.count).filter { $0 != ":" }.lowercased()
       guard digits.count == 64, digits.allSatisfy(\.isHexDigit) else {
@@ -89,17 +91,17 @@ package struct BridgeDirectory: Sendable {
       return digits
     }
     do throws(CredentialError) {
-      return try CredentialInspection.load(file: pin, at: Int64(NIOLoop.wallClock)).certificate.sha256
+      return try CredentialInspection.load(file: pin, at: unixSeconds).certificate.sha256
     } catch {
       throw CarillonError(.credential, "The app \"\(app)\" pins a certificate that cannot be used: \(error).")
     }
   }
 
   /// The topic of an app whose certificate decides about it.
-  private static func topic(of app: AppConfiguration) -> String? {
+  private static func topic(of app: AppConfiguration, at unixSeconds: Int64) -> String? {
     guard case .certificate(let files) = app.credential.settings else { return nil }
     let inspection = try? CredentialInspection.load(
-      file: files.certificate, passphraseFile: files.passphraseFile, at: Int64(NIOLoop.wallClock))
+      file: files.certificate, passphraseFile: files.passphraseFile, at: unixSeconds)
     return inspection?.certificate.topics.first
   }
 }

@@ -3,19 +3,21 @@ internal import PushTransport
 
 /// Which app a client of the bridge would be, without a connection.
 package enum BridgeExplanation {
-  /// - Parameter file: the client's certificate.
+  /// - Parameters:
+  ///   - file: the client's certificate.
+  ///   - unixSeconds: now.
   /// - Returns: whether it would be accepted, and a sentence.
   /// - Throws: the configuration has no bridge, or a certificate cannot be read.
   package static func explain(
-    _ file: String, _ configuration: ServerConfiguration
+    _ file: String, _ configuration: ServerConfiguration, at unixSeconds: UInt32
   ) throws(CarillonError) -> (isAccepted: Bool, text: String) {
     guard let bridge = configuration.bridge else {
       throw CarillonError(.configuration, "The configuration has no bridge.")
     }
-    let directory = try BridgeDirectory(configuration.tenants)
+    let directory = try BridgeDirectory(configuration.tenants, at: Int64(unixSeconds))
     let (certificate, distrust): (CertificateInspection, String?)
     do throws(CredentialError) {
-      certificate = try CredentialInspection.load(file: file, at: Int64(NIOLoop.wallClock)).certificate
+      certificate = try CredentialInspection.load(file: file, at: Int64(unixSeconds)).certificate
       distrust =
         if let authorities = bridge.clientAuthority {
           try ClientCertificateCheck.distrust(

@@ -54,7 +54,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
 
   init(_ bridge: Bridge) {
     self.bridge = bridge
-    progress = ReadingProgress(limit: bridge.configuration.stallTime, ReadingState(), now: .now)
+    progress = ReadingProgress(limit: bridge.configuration.stallTime, ReadingState(), now: bridge.clock.uptime)
   }
 
   func handlerAdded(context: ChannelHandlerContext) { self.context = context }
@@ -112,7 +112,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
   // MARK: Progress
 
   private func beginChecks(_ context: ChannelHandlerContext) {
-    progress = ReadingProgress(limit: bridge.configuration.stallTime, ReadingState(), now: .now)
+    progress = ReadingProgress(limit: bridge.configuration.stallTime, ReadingState(), now: bridge.clock.uptime)
     let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
     let interval = TimeAmount(bridge.configuration.stallTime / 20)
     check = context.eventLoop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
@@ -126,7 +126,7 @@ final class BridgeFeedbackHandler: ChannelDuplexHandler {
     let state = ReadingState(
       writtenBlockCount: writtenBlockCount, unacknowledgedByteCount: context.channel.unacknowledgedByteCount ?? 0,
       hasEnded: hasEnded)
-    guard progress.isStalled(state, isBusy: isReadingStore, now: .now) else { return }
+    guard progress.isStalled(state, isBusy: isReadingStore, now: bridge.clock.uptime) else { return }
     bridge.logger.notice("a reader of feedback takes nothing more", metadata: ["app": "\(app?.id ?? "")"])
     abandon()
     context.triggerUserOutboundEvent(TLSAbort.reset, promise: nil)

@@ -28,7 +28,7 @@ final class BridgeHandler: ChannelInboundHandler {
     }
   }
 
-  private var now: Instant { Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) }
+  private var now: Instant { bridge.clock.uptime }
 
   // MARK: Channel
 

@@ -27,7 +27,8 @@ struct BridgeService: Service {
     await cancelWhenGracefulShutdown { for await _ in isReady {} }
     guard !Task.isShuttingDownGracefully else { return }
     let loops = LoopGroup(threads: System.coreCount)
-    let channels = OpenChannels()
+    let clock = bridge.clock
+    let channels = OpenChannels(clock: clock)
     var listeners: [TLSListener] = []
     do {
       let gateway = try await bridge.bind(bridge.configuration.listen, loops, channels, reserve) {
@@ -46,15 +47,15 @@ struct BridgeService: Service {
     bridge.apps.begin()
     listens(listeners[0].port, listeners.count > 1 ? listeners[1].port : nil)
     await cancelWhenGracefulShutdown {
-      while (try? await Task.sleep(for: Self.interval)) != nil {
+      while (try? await clock.sleep(for: Self.interval)) != nil {
         bridge.apps.endStopped()
         await bridge.apps.sweep()
       }
     }
     for listener in listeners { await listener.close() }
-    bridge.end(by: Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds) + concludingTime)
-    let deadline = ContinuousClock.now + drain
-    while !channels.isEmpty, ContinuousClock.now < deadline { try? await Task.sleep(for: .milliseconds(10)) }
+    bridge.end(by: clock.uptime + concludingTime)
+    let deadline = clock.uptime + drain
+    while !channels.isEmpty, clock.uptime < deadline { try? await clock.sleep(for: .milliseconds(10)) }
     await channels.close()
     await loops.shutDown()
   }
@@ -76,8 +77,7 @@ extension Bridge {
           return context
         }, options: options
       ) { [self] channel, tls in
-        let now = Instant(nanoseconds: NIODeadline.now().uptimeNanoseconds)
-        let turn = admits(channel.remoteAddress?.ipAddress ?? "", now: now)
+        let turn = admits(channel.remoteAddress?.ipAddress ?? "", now: clock.uptime)
         if turn == .never { throw TurnedAway() }
         channels.add(channel)
         if case .at(let time) = turn { try delay(channel, until: time) }

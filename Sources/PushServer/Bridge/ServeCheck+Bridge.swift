@@ -6,7 +6,7 @@ extension ServeCheck {
   mutating func add(_ bridge: BridgeConfiguration, _ tenants: [Tenant], _ now: Int64) {
     let subject = "bridge"
     do throws(CarillonError) {
-      let (_, certificate) = try Bridge.context(bridge) { _, _ in .unknown }
+      let (_, certificate) = try Bridge.context(bridge, validAt: now) { _, _ in .unknown }
       let feedback = bridge.feedback.map { ", feedback on \($0)" } ?? ""
       addFact(
         subject,
@@ -39,7 +39,7 @@ extension ServeCheck {
 
   private mutating func addClients(_ bridge: BridgeConfiguration, _ tenants: [Tenant], _ now: Int64) {
     do throws(CarillonError) {
-      _ = try BridgeDirectory(tenants) { app, error in
+      _ = try BridgeDirectory(tenants, at: now) { app, error in
         addError("app \(app)", "a client of the bridge would be unknown: \(error.message)")
       }
     } catch {

@@ -57,13 +57,13 @@ struct CampaignReport: Sendable {
   }
 
   /// The account as `carillon send --json` has it.
-  var snapshot: AccountSnapshot {
+  func snapshot(now: StoreInstant) -> AccountSnapshot {
     var app = AccountSnapshot.App(id: record.app, account: account)
     if !record.reason.isEmpty { app.notes.append(record.reason) }
     if record.summary.isDryRun, record.endedAt != nil {
       app.notes.append("dry run: \(account.cancelled) of \(account.submitted) could be sent, and nothing was")
     }
-    let end = record.endedAt ?? .now
+    let end = record.endedAt ?? now
     let seconds = record.startedAt.map { Double(end.milliseconds - $0.milliseconds) / 1000 } ?? 0
     return AccountSnapshot(apps: [app], seconds: max(0, seconds))
   }
@@ -105,6 +105,7 @@ struct CampaignReports: Sendable {
     report.partCount = parts.count
     report.pace = statistics.pace(record.id)
     var remainders: [ServedRemainder]?
+    let now = controller.clock.now
     for part in parts {
       report.addTime(of: part)
       if let ended = part.account.flatMap(AccountJSON.account(reading:)) {
@@ -121,7 +122,7 @@ struct CampaignReports: Sendable {
         remainders = known
         let name = record.id.name(part: part.number)
         if let left = known.first(where: { $0.name == name }) { report.account = report.account + left.account }
-        if part.dueAt > .now { report.nextPartAt = min(report.nextPartAt ?? part.dueAt, part.dueAt) }
+        if part.dueAt > now { report.nextPartAt = min(report.nextPartAt ?? part.dueAt, part.dueAt) }
       }
     }
     if record.status == .running { addWait(&report, live) }

@@ -54,9 +54,10 @@ struct CampaignRoutes: Sendable {
       try await ParsingPool.shared.turn(of: grant.keyID) { try CampaignPlan(parsing: body[...]) }
     }
     try plan.check(for: app)
-    try plan.checkTime(now: .now)
+    let now = controller.clock.now
+    try plan.checkTime(now: now)
     var record = StoredCampaign(
-      id: .make(at: .now), app: app.id, state: CampaignState.draft.rawValue, content: [], createdAt: .now)
+      id: .make(at: now), app: app.id, state: CampaignState.draft.rawValue, content: [], createdAt: now)
     record.set(plan)
     let room = try context.answerRoom(record.content.count * Self.copiesOfPlan)
     let limit = runner.openLimit(app.id)
@@ -140,7 +141,7 @@ struct CampaignRoutes: Sendable {
       let old = try CampaignPlan(parsing: record.content[...])
       let plan = try old.changed(by: changes[...])
       try plan.check(for: app)
-      if plan.start != old.start { try plan.checkTime(now: .now) }
+      if plan.start != old.start { try plan.checkTime(now: controller.clock.now) }
       try AudienceColumns(runner.spool.audience(of: record)).check(plan, insteadOf: old)
       record.set(plan)
     }
@@ -168,7 +169,7 @@ struct CampaignRoutes: Sendable {
   private func getAccount(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await readable(request, context)
     let report = try await reports.report(try await campaign(context, of: app))
-    return .json(text: AccountJSON.text(report.snapshot))
+    return .json(text: AccountJSON.text(report.snapshot(now: controller.clock.now)))
   }
 
   /// Room for an answer with a plan: before anything is done that is not answered without it.

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import NIOCore
 internal import NIOPosix
+internal import PushService
 internal import PushWire
 
 /// What is asked by supervisors and monitors, on a listener of its own and a thread of its own.
@@ -13,6 +14,7 @@ struct AdminRoutes: Sendable {
   let requests: RequestMetrics
   /// Who may read the metrics; nil: every client, because only this machine reaches the listener.
   let access: ControlAccess?
+  var clock: any ServiceClock = MachineClock()
 
   var responder: ControlResponder {
     let router = ControlResponder.router
@@ -28,7 +30,7 @@ struct AdminRoutes: Sendable {
       return Response(
         status: .ok, headers: [.contentType: MetricsText.contentType], body: ResponseBody(byteBuffer: text))
     }
-    return ControlResponder(router, metrics: requests)
+    return ControlResponder(router, metrics: requests, clock: clock)
   }
 }
 

@@ -39,7 +39,7 @@ struct AppRoutes: Sendable {
   private func pauseApp(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .admin)
     // A pause that was answered outlasts the process.
-    try await store.pause(app: app.id, at: .now)
+    try await store.pause(app: app.id, at: access.clock.now)
     app.pause()
     return .json(.accepted) { write(app, to: &$0) }
   }
@@ -60,7 +60,7 @@ struct AppRoutes: Sendable {
     json.field("state", status.state.rawValue)
     json.field("reason", status.reason)
     json.field(
-      "nextTryAt", status.nextTryIn.map { InstantText.text(StoreInstant.now.after(seconds: $0.components.seconds)) })
+      "nextTryAt", status.nextTryIn.map { InstantText.text(access.clock.now.after(seconds: $0.components.seconds)) })
     json.field("waitsFor", status.obstacle?.cause)
     json.object("connections") {
       $0.field("open", status.connections.open)

@@ -25,7 +25,8 @@ struct ControlRoutes: Sendable {
     router.add(middleware: Idempotency(access: access, store: store))
     NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
     router.add(middleware: CommonPool())
-    router.add(middleware: Trail { [sessions = dashboard.sessions] in sessions.keyID(of: $0) })
+    router.add(
+      middleware: Trail(clock: access.clock) { [sessions = dashboard.sessions] in sessions.keyID(of: $0, now: $1) })
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
@@ -35,6 +36,6 @@ struct ControlRoutes: Sendable {
     DescriptionRoutes().add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)
     DashboardRoutes(dashboard: dashboard).add(to: router)
-    return ControlResponder(router, metrics: metrics)
+    return ControlResponder(router, metrics: metrics, clock: access.clock)
   }
 }

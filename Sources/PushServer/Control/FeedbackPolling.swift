@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Logging
+internal import PushService
 package import PushStore
 internal import PushWire
 internal import ServiceLifecycle
@@ -10,12 +11,11 @@ struct FeedbackPolling: Service {
   let deployment: Deployment
   let store: any Store
   let tenants: @Sendable () -> [Tenant]
+  let clock: any ServiceClock
   let logger: Logger
 
   /// Connections to feedback services at the same time.
   private static let concurrency = 4
-  /// Apps that were added are seen within this time.
-  private static let longestSleep = Duration.seconds(60)
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
@@ -23,14 +23,13 @@ struct FeedbackPolling: Service {
       while !Task.isCancelled {
         let apps = tenants().filter { !$0.app.transport.isHTTP2 && $0.feedbackInterval != .zero }
         due = await plan(apps, due)
-        let now = StoreInstant.now
+        let now = clock.now
         let ready = apps.filter { due[$0.id].map { $0 <= now } ?? false }
         for start in stride(from: 0, to: ready.count, by: Self.concurrency) {
           let part = ready[start..<min(ready.count, start + Self.concurrency)]
           for (id, next) in await poll(Array(part)) { due[id] = next }
         }
-        let next = due.values.min().map { Duration.milliseconds($0.milliseconds - StoreInstant.now.milliseconds) }
-        try? await Task.sleep(for: max(.milliseconds(100), min(next ?? Self.longestSleep, Self.longestSleep)))
+        try? await clock.sleep(for: FeedbackSchedule.pause(until: due.values.min(), now: clock.now))
       }
     }
   }
@@ -39,14 +38,13 @@ struct FeedbackPolling: Service {
   private func plan(_ tenants: [Tenant], _ due: [String: StoreInstant]) async -> [String: StoreInstant] {
     var planned: [String: StoreInstant] = [:]
     for app in tenants {
-      // An interval that has become shorter counts at once.
-      if let known = due[app.id], known <= StoreInstant.now.advanced(by: app.feedbackInterval * 1.1) {
+      if let known = due[app.id], FeedbackSchedule.stands(known, every: app.feedbackInterval, now: clock.now) {
         planned[app.id] = known
         continue
       }
       do throws(StoreError) {
         planned[app.id] = FeedbackSchedule.next(
-          after: try await store.lastFeedbackPoll(app: app.id), every: app.feedbackInterval, now: .now,
+          after: try await store.lastFeedbackPoll(app: app.id), every: app.feedbackInterval, now: clock.now,
           chance: .random(in: 0...1))
       } catch {
         logger.error("the store cannot be read", metadata: ["why": "\(error)"])
@@ -64,8 +62,9 @@ struct FeedbackPolling: Service {
 
   private func poll(_ app: Tenant) async -> StoreInstant {
     do {
-      let count = try await deployment.app(app.id).readFeedback(into: StoredFeedback(app: app.id, store: store))
-      let now = StoreInstant.now
+      let count = try await deployment.app(app.id).readFeedback(
+        into: StoredFeedback(app: app.id, store: store, clock: clock))
+      let now = clock.now
       try await store.noteFeedbackPoll(app: app.id, at: now)
       logger.info("feedback read", metadata: ["app": "\(app.id)", "devices": "\(count)"])
       return FeedbackSchedule.next(after: now, every: app.feedbackInterval, now: now, chance: .random(in: 0...1))
@@ -73,7 +72,7 @@ struct FeedbackPolling: Service {
       if !Task.isCancelled {
         logger.warning("feedback cannot be read", metadata: ["app": "\(app.id)", "why": "\(error)"])
       }
-      return FeedbackSchedule.afterFailure(every: app.feedbackInterval, now: .now, chance: .random(in: 0...1))
+      return FeedbackSchedule.afterFailure(every: app.feedbackInterval, now: clock.now, chance: .random(in: 0...1))
     }
   }
 }
@@ -83,14 +82,17 @@ struct FeedbackPolling: Service {
 private final class StoredFeedback: FeedbackOutput {
   private let app: String
   private let store: any Store
+  private let clock: any ServiceClock
   private let waiting = Mutex<[StoredGoneDevice]>([])
 
-  init(app: String, store: any Store) { (self.app, self.store) = (app, store) }
+  init(app: String, store: any Store, clock: any ServiceClock) {
+    (self.app, self.store, self.clock) = (app, store, clock)
+  }
 
   func write(_ tuple: FeedbackTuple) -> String? {
     let device = StoredGoneDevice(
       app: app, token: tuple.token.bytes, since: StoreInstant(milliseconds: Int64(tuple.timestamp) * 1000),
-      foundAt: .now)
+      foundAt: clock.now)
     waiting.withLock { $0.append(device) }
     return nil
   }
@@ -114,7 +116,9 @@ package enum FeedbackSchedule {
   /// services of many apps are not all read at once.
   private static let spread = Duration.seconds(600)
   /// The pause after a failure.
-  private static let pause = Duration.seconds(1800)
+  private static let retryPause = Duration.seconds(1800)
+  /// Between looks. Apps that were added are seen within the longest.
+  private static let pauses = Duration.milliseconds(100) ... .seconds(60)
 
   /// - Parameters:
   ///   - last: when the list was last read to its end.
@@ -129,7 +133,19 @@ package enum FeedbackSchedule {
   }
 
   package static func afterFailure(every interval: Duration, now: StoreInstant, chance: Double) -> StoreInstant {
-    now.advanced(by: min(pause, interval) * (0.5 + 0.5 * chance))
+    now.advanced(by: min(retryPause, interval) * (0.5 + 0.5 * chance))
+  }
+
+  /// Whether a reading that was planned before is still due then: an interval that has become
+  /// shorter counts at once.
+  package static func stands(_ due: StoreInstant, every interval: Duration, now: StoreInstant) -> Bool {
+    due <= now.advanced(by: interval * 1.1)
+  }
+
+  /// - Parameter due: when the next reading is; nil: none is planned.
+  package static func pause(until due: StoreInstant?, now: StoreInstant) -> Duration {
+    let left = due.map { Duration.milliseconds($0.milliseconds - now.milliseconds) } ?? pauses.upperBound
+    return max(pauses.lowerBound, min(left, pauses.upperBound))
   }
 }
 

@@ -38,10 +38,13 @@ struct Trail: RouterMiddleware {
   typealias Context = ControlContext
 
   /// The session's key of a request of a page.
-  let sessionKey: @Sendable (Request) -> String?
+  let sessionKey: @Sendable (Request, _ now: Instant) -> String?
+  private let clock: any ServiceClock
   private let failures = FailureLimit()
 
-  init(sessionKey: @escaping @Sendable (Request) -> String?) { self.sessionKey = sessionKey }
+  init(clock: any ServiceClock, sessionKey: @escaping @Sendable (Request, _ now: Instant) -> String?) {
+    (self.clock, self.sessionKey) = (clock, sessionKey)
+  }
 
   static let login = "/login"
   /// What is logged, by the address of a POST as it is registered.
@@ -66,7 +69,7 @@ struct Trail: RouterMiddleware {
     guard request.method == .post, let route = context.route, let action = Self.actions[route] else {
       return try await next(request, context)
     }
-    let note = TrailNote(keyID: context.caller?.keyID ?? sessionKey(request))
+    let note = TrailNote(keyID: context.caller?.keyID ?? sessionKey(request, clock.uptime))
     var context = context
     context.trail = note
     do {
@@ -88,7 +91,7 @@ struct Trail: RouterMiddleware {
     metadata["address"] = "\(context.channel.remoteAddress?.ipAddress ?? "unknown")"
     for name in ["app", "id"] { if let value = context.parameters.get(name) { metadata[name] = "\(value)" } }
     guard let failure else { return context.logger.notice("\(action)", metadata: metadata) }
-    guard let unlogged = failures.admit() else { return }
+    guard let unlogged = failures.admit(now: clock.uptime) else { return }
     metadata["why"] = "\(failure)"
     if unlogged > 0 { metadata["unlogged before"] = "\(unlogged)" }
     context.logger.notice("login failed", metadata: metadata)
@@ -96,18 +99,18 @@ struct Trail: RouterMiddleware {
 }
 
 /// Bounds the lines about failed logins: ten at once, and ten a minute.
-private final class FailureLimit: Sendable {
+final class FailureLimit: Sendable {
   private struct State {
-    var bucket = TokenBucket(perSecond: 10.0 / 60, burst: 10, now: .now)
+    var bucket = TokenBucket(perSecond: 10.0 / 60, burst: 10, now: .start)
     var unloggedCount = 0
   }
 
   private let state = Mutex(State())
 
   /// - Returns: how many were not logged since the last one that was; nil: this one is not either.
-  func admit() -> Int? {
+  func admit(now: Instant) -> Int? {
     state.withLock { state in
-      guard state.bucket.take(upTo: 1, now: .now) == 1 else {
+      guard state.bucket.take(upTo: 1, now: now) == 1 else {
         state.unloggedCount += 1
         return nil
       }

@@ -7,7 +7,7 @@ internal import PushWire
 struct Alarm: Hashable, Sendable {
   /// The names that metrics and the guide use.
   enum Name: String, Hashable, Sendable, CaseIterable {
-    case journalFailed, descriptorsLacking, diskAlmostFull
+    case journalFailed, storeAway, descriptorsLacking, diskAlmostFull
     case appStopped, appSuspended, nothingGetsThrough, credentialExpired
     case credentialExpiresSoon, queueOld, campaignStuck, appPaused
   }
@@ -43,12 +43,13 @@ struct AlarmRules: Sendable {
   ///   - statuses: with the app of each.
   ///   - pausedAt: by app, when it was paused, in seconds since 1970.
   ///   - journalFailure: a sentence; nil: there is none.
+  ///   - storeAway: for how long; nil: it is not.
   ///   - lacksDescriptors: at present, or within the last minute.
   ///   - disk: of journal or store, the one that has less left; nil: not known.
   ///   - now: seconds since 1970.
   static func alarms(
     _ statuses: [(app: String, status: AppStatusSnapshot)], pausedAt: [String: Int64] = [:], journalFailure: String?,
-    lacksDescriptors: Bool = false, disk: FreeSpace?, now: Int64
+    storeAway: Duration? = nil, lacksDescriptors: Bool = false, disk: FreeSpace?, now: Int64
   ) -> [Alarm] {
     var alarms: [Alarm] = []
     if let journalFailure {
@@ -57,6 +58,13 @@ struct AlarmRules: Sendable {
           name: .journalFailed, severity: .critical, app: nil,
           text: "The journal cannot be written, so nothing is accepted: \(journalFailure.asSentence)",
           action: "Make room on the disk or repair it: the service then restarts by itself."))
+    }
+    if let storeAway, storeAway >= obstacleAge {
+      alarms.append(
+        Alarm(
+          name: .storeAway, severity: .critical, app: nil,
+          text: "The store has been away for \(NumberText.age(storeAway)): outcomes and campaigns wait for it.",
+          action: "See in the log what keeps it: nothing is lost, and everything continues by itself."))
     }
     if lacksDescriptors {
       alarms.append(

@@ -45,7 +45,7 @@ extension Dashboard {
     try demand(.admin, of: viewer)
     // What was answered outlasts the process.
     if isPaused {
-      try await store.pause(app: id, at: .now)
+      try await store.pause(app: id, at: access.clock.now)
       app.pause()
     } else {
       try await store.resume(app: id)
@@ -61,7 +61,7 @@ extension Dashboard {
       <dl>
       <dt>Topic</dt><dd>\(app.configuration.topic ?? "")</dd>
       <dt>Gateway</dt><dd>\(status.gateway), \(status.transport)</dd>
-      <dt>Credential</dt><dd>\(CredentialText.text(status))</dd>
+      <dt>Credential</dt><dd>\(CredentialText.text(status, now: access.clock.now))</dd>
       <dt>Connections</dt><dd>\(status.connections.open) open, \(status.connections.opening) opening,
       \(status.connections.closed) closed</dd>
       \(status.obstacle.map(obstacle) ?? HTML.empty)

@@ -97,7 +97,7 @@ extension Dashboard {
     let percent = NumberText.percent(share)
     let total = report.total.map { " of \(NumberText.grouped($0))" } ?? ""
     guard !report.record.status.isOver else { return "<span>\(percent)\(total)</span>" }
-    let now = StoreInstant.now
+    let now = access.clock.now
     let left = report.secondsLeft.map { seconds -> HTML in
       let end = StoreInstant(milliseconds: now.milliseconds + Int64(seconds * 1000))
       return

@@ -4,6 +4,7 @@ internal import HTTPTypes
 internal import Hummingbird
 internal import PushService
 internal import PushStore
+internal import PushWire
 internal import Synchronization
 
 /// What the pages show and do.
@@ -25,7 +26,8 @@ struct Dashboard: Sendable {
 
   /// The user who is logged in; nil: none.
   func viewer(_ request: Request) async throws -> Page.Viewer? {
-    guard let session = sessions.session(of: request), let key = try await access.keys.key(session.keyID)
+    guard let session = sessions.session(of: request, now: access.clock.uptime),
+      let key = try await access.keys.key(session.keyID)
     else { return nil }
     return Page.Viewer(caller: Caller(key), name: key.name, formToken: session.formToken)
   }
@@ -83,7 +85,7 @@ struct Dashboard: Sendable {
     guard caller.may(.read) else {
       return refuse(request, "The key lacks the scope \"read\", which the dashboard needs.", trail)
     }
-    let secret = sessions.begin(keyID: caller.keyID)
+    let secret = sessions.begin(keyID: caller.keyID, now: access.clock.uptime)
     var response = Page.redirect("/")
     response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, secret, lifetime: SessionTable.lifetime)
     return response
@@ -117,17 +119,17 @@ final class DashboardSessions: Sendable {
   private let table = Mutex(SessionTable())
 
   /// The session that a request belongs to; nil: none.
-  func session(of request: Request) -> SessionTable.Session? {
+  func session(of request: Request, now: Instant) -> SessionTable.Session? {
     guard let cookie = request.cookies[DashboardForm.sessionCookie]?.value else { return nil }
-    return table.withLock { $0.session(cookie, now: .now) }
+    return table.withLock { $0.session(cookie, now: now) }
   }
 
-  func keyID(of request: Request) -> String? { session(of: request)?.keyID }
+  func keyID(of request: Request, now: Instant) -> String? { session(of: request, now: now)?.keyID }
 
   /// - Returns: what the browser is given.
-  func begin(keyID: String) -> String {
+  func begin(keyID: String, now: Instant) -> String {
     let (cookie, formToken) = (SessionTable.secret(), SessionTable.secret())
-    table.withLock { $0.begin(cookie, keyID: keyID, formToken: formToken, now: .now) }
+    table.withLock { $0.begin(cookie, keyID: keyID, formToken: formToken, now: now) }
     return cookie
   }
 

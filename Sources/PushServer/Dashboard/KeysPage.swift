@@ -114,7 +114,7 @@ extension Dashboard {
     let isAdded = try await store.add(
       StoredKey(
         id: key.id, name: name, digest: key.digest, scopes: Scope.allCases.filter(scopes.contains).map(\.rawValue),
-        reach: isForAll ? .all : .only(Set(chosen)), createdAt: .now),
+        reach: isForAll ? .all : .only(Set(chosen)), createdAt: access.clock.now),
       by: viewer.caller.keyID)
     guard isAdded else {
       throw Problem(
@@ -132,7 +132,7 @@ extension Dashboard {
     guard id != viewer.caller.keyID else {
       throw Problem(.conflict, "Your own key", "You are logged in with this key.", action: "Log in with another one.")
     }
-    _ = try await store.revokeKey(id, at: .now)
+    _ = try await store.revokeKey(id, at: access.clock.now)
     access.keys.changed()
     return Page.redirect("/keys")
   }

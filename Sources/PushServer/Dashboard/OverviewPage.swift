@@ -38,9 +38,10 @@ extension Dashboard {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
-      journalFailure: access.deployment.journalFailure, lacksDescriptors: lacksDescriptors(),
+      journalFailure: access.deployment.journalFailure, storeAway: outcomes.awayDuration,
+      lacksDescriptors: lacksDescriptors(),
       disk: statistics.fullerDisk,
-      now: StoreInstant.now.milliseconds / 1000)
+      now: access.clock.now.seconds)
   }
 
   /// Apps with alarms first, the worst at the top; the others as the configuration has them.
@@ -104,7 +105,7 @@ extension Dashboard {
       <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>
       <td data-label="Oldest" class="number">\(NumberText.age(status.oldestAge))</td>
       <td data-label="Connections" class="number">\(status.connections.open)</td>
-      <td data-label="Credential" class="time">\(CredentialText.text(status))</td>
+      <td data-label="Credential" class="time">\(CredentialText.text(status, now: access.clock.now))</td>
       </tr>
       """
   }
@@ -148,11 +149,11 @@ enum StateBadge {
 }
 
 enum CredentialText {
-  static func text(_ status: AppStatusSnapshot) -> HTML {
+  static func text(_ status: AppStatusSnapshot, now: StoreInstant) -> HTML {
     guard let expiry = status.credentialExpiry else { return "token key" }
     let instant = StoreInstant(milliseconds: expiry * 1000)
     let text: HTML = "until \(InstantText.text(instant).prefix(10))"
-    let left = Duration.milliseconds(instant.milliseconds - StoreInstant.now.milliseconds)
+    let left = Duration.milliseconds(instant.milliseconds - now.milliseconds)
     return left < AlarmRules.expiryWarning ? "<span class=\"late\">\(text)</span>" : text
   }
 }

@@ -3,6 +3,7 @@ internal import Foundation
 internal import PushEngine
 internal import PushService
 internal import PushStore
+internal import PushWire
 internal import ServiceLifecycle
 internal import Synchronization
 
@@ -27,11 +28,11 @@ final class ServiceStatistics: Sendable {
   }
 
   /// - Parameter counts: of the campaigns that send at present: notifications with an outcome.
-  func sample(_ counts: [(campaign: StoredUUID, settled: Int)], now: ContinuousClock.Instant) {
+  func sample(_ counts: [(campaign: StoredUUID, settled: Int)], now: Instant) {
     paces.withLock { Self.sample(&$0, counts.map { ($0.campaign, $0.settled) }, now) }
   }
 
-  func sample(_ deployment: Deployment, now: ContinuousClock.Instant) {
+  func sample(_ deployment: Deployment, now: Instant) {
     let counts = deployment.apps.map { app in
       // Whether campaigns stand still is known from one look to the next.
       _ = app.campaignStall
@@ -42,7 +43,7 @@ final class ServiceStatistics: Sendable {
 
   /// What is not counted any longer is forgotten.
   private static func sample<Key: Hashable>(
-    _ windows: inout [Key: RateWindow], _ counts: [(key: Key, count: Int)], _ now: ContinuousClock.Instant
+    _ windows: inout [Key: RateWindow], _ counts: [(key: Key, count: Int)], _ now: Instant
   ) {
     var kept: [Key: RateWindow] = [:]
     for (key, count) in counts {
@@ -71,12 +72,12 @@ struct FreeSpace: Hashable, Sendable {
 
 /// A total at several times of the last minute.
 struct RateWindow: Sendable {
-  private var samples: [(total: Int, at: ContinuousClock.Instant)] = []
+  private var samples: [(total: Int, at: Instant)] = []
 
   static let interval = Duration.seconds(5)
   private static let sampleCount = 13
 
-  mutating func add(_ total: Int, now: ContinuousClock.Instant) {
+  mutating func add(_ total: Int, now: Instant) {
     samples.append((total, now))
     if samples.count > Self.sampleCount { samples.removeFirst() }
   }
@@ -91,7 +92,7 @@ struct RateWindow: Sendable {
 
   var perSecond: Double {
     guard let first = samples.first, let last = samples.last, last.at > first.at else { return 0 }
-    return Double(max(0, last.total - first.total)) / ((last.at - first.at) / .seconds(1))
+    return Double(max(0, last.total - first.total)) / last.at.since(first.at).inSeconds
   }
 }
 
@@ -104,9 +105,9 @@ struct RateSampling: Service {
   func run() async throws {
     await cancelWhenGracefulShutdown {
       repeat {
-        statistics.sample(deployment, now: .now)
-        statistics.sample(controller.settledCounts, now: .now)
-      } while (try? await Task.sleep(for: RateWindow.interval)) != nil
+        statistics.sample(deployment, now: controller.clock.uptime)
+        statistics.sample(controller.settledCounts, now: controller.clock.uptime)
+      } while (try? await controller.clock.sleep(for: RateWindow.interval)) != nil
     }
   }
 }

@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 
 /// Who is logged in to the dashboard. Time is a parameter.
 ///
@@ -8,7 +9,7 @@ struct SessionTable: Sendable {
     let keyID: String
     /// Every form of the session must send it.
     let formToken: String
-    let expiresAt: ContinuousClock.Instant
+    let expiresAt: Instant
   }
 
   private var sessions: [[UInt8]: Session] = [:]
@@ -24,7 +25,7 @@ struct SessionTable: Sendable {
   var count: Int { sessions.count }
 
   /// - Parameter cookie: what the browser is given.
-  mutating func begin(_ cookie: String, keyID: String, formToken: String, now: ContinuousClock.Instant) {
+  mutating func begin(_ cookie: String, keyID: String, formToken: String, now: Instant) {
     sessions = sessions.filter { $0.value.expiresAt > now }
     let counts = sessions.values.reduce(into: [:]) { $0[$1.keyID, default: 0] += 1 }
     if counts[keyID, default: 0] >= Self.keyLimit {
@@ -40,7 +41,7 @@ struct SessionTable: Sendable {
     if let first = own.min(by: { $0.value.expiresAt < $1.value.expiresAt }) { sessions[first.key] = nil }
   }
 
-  func session(_ cookie: String, now: ContinuousClock.Instant) -> Session? {
+  func session(_ cookie: String, now: Instant) -> Session? {
     guard let session = sessions[Self.digest(cookie)], session.expiresAt > now else { return nil }
     return session
   }

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import PushService
 internal import PushStore
+internal import PushWire
 internal import Synchronization
 
 /// Lines of an import that are sorted before they are stored.
@@ -12,7 +13,7 @@ struct DeviceBlock: Sendable {
   /// Of their lines.
   private var byteCount = 0
   private var replacesTokens = false
-  private let began = ContinuousClock.now
+  private let beganAt: Instant
   private let place: DeviceBlockPlace?
 
   /// The store writes this many devices in about 20 ms.
@@ -27,7 +28,7 @@ struct DeviceBlock: Sendable {
   private static let age = Duration.seconds(1)
 
   /// - Parameter place: nil: only a small block may be held.
-  init(place: DeviceBlockPlace?) { self.place = place }
+  init(place: DeviceBlockPlace?, beganAt: Instant) { (self.place, self.beganAt) = (place, beganAt) }
 
   mutating func add(_ device: DeviceRegistration, byteCount: Int) {
     devices.append(device)
@@ -39,7 +40,7 @@ struct DeviceBlock: Sendable {
     devices.count >= (place == nil ? Self.portionLimit : Self.limit) || byteCount >= Self.byteCountLimit
   }
 
-  func isDue(now: ContinuousClock.Instant) -> Bool { !devices.isEmpty && now - began >= Self.age }
+  func isDue(now: Instant) -> Bool { !devices.isEmpty && now.since(beganAt) >= Self.age }
 
   /// Gives the devices their order and their ids. What is said of the same token keeps its order.
   /// If a line names another device's token, all lines keep theirs.

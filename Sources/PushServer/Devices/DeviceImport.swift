@@ -1,5 +1,6 @@
 internal import PushService
 internal import PushStore
+internal import PushWire
 
 /// Reads the lines of an import as they arrive. Holds one line, and one block of devices.
 struct DeviceImport {
@@ -14,7 +15,7 @@ struct DeviceImport {
   private(set) var rejectedCount = 0
   /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
-  private var block = DeviceBlock(place: nil)
+  private var block: DeviceBlock
   /// What became of their devices may not be known yet.
   private var hasGivenBlocks = false
 
@@ -26,15 +27,15 @@ struct DeviceImport {
   static let lineLimit = 16 << 10
   private static let errorLimit = 100
 
-  init(now: StoreInstant) {
+  init(now: StoreInstant, uptime: Instant) {
     self.now = now
-    block = DeviceBlock(place: DeviceBlockPlace())
+    block = DeviceBlock(place: DeviceBlockPlace(), beganAt: uptime)
   }
 
   /// The block has to be stored before more is taken.
   var isBlockFull: Bool { block.isFull }
   /// The block has waited long enough for more lines.
-  var isBlockDue: Bool { block.isDue(now: .now) }
+  func isBlockDue(now: Instant) -> Bool { block.isDue(now: now) }
   var isEmpty: Bool { block.devices.isEmpty && !hasGivenBlocks && rejectedCount == 0 }
 
   /// Takes what has arrived, up to a full block. Returns what is left.
@@ -49,9 +50,9 @@ struct DeviceImport {
   /// The last line may lack its end.
   mutating func finish() throws { if let (line, number) = lines.finish() { try add(line, number) } }
 
-  mutating func takeBlock() -> DeviceBlock {
+  mutating func takeBlock(now: Instant) -> DeviceBlock {
     hasGivenBlocks = true
-    return exchange(&block, with: DeviceBlock(place: DeviceBlockPlace()))
+    return exchange(&block, with: DeviceBlock(place: DeviceBlockPlace(), beganAt: now))
   }
 
   mutating func stored(_ counts: StoredCounts) {

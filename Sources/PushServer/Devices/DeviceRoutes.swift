@@ -26,7 +26,7 @@ struct DeviceRoutes: Sendable {
     try request.bodyType([.json])
     let body = try await access.body(of: request, context, under: grant, limit: DeviceImport.lineLimit)
     let result = try await store.register(
-      try DeviceRequest.registration(body[...], token: token, now: .now), app: app.id)
+      try DeviceRequest.registration(body[...], token: token, now: access.clock.now), app: app.id)
     guard let device = try await store.device(token: token.bytes, app: app.id) else {
       throw Problem(.conflict, "Removed", "The device was removed while it was registered.")
     }
@@ -97,8 +97,9 @@ struct DeviceRoutes: Sendable {
   private func takeImport(
     _ body: RequestBody, _ app: String, _ grant: Grant
   ) async -> (devices: DeviceImport, error: (any Error)?) {
-    await withTaskGroup(of: StoredBlock.self) { writing in
-      var devices = DeviceImport(now: .now)
+    let clock = access.clock
+    return await withTaskGroup(of: StoredBlock.self) { writing in
+      var devices = DeviceImport(now: clock.now, uptime: clock.uptime)
       do {
         for try await part in body {
           try await grant.demand()
@@ -107,7 +108,9 @@ struct DeviceRoutes: Sendable {
             let slice = rest.prefix(Self.turnByteCount)
             let left = try await ParsingPool.shared.turn(of: grant.keyID) { try devices.take(slice) }
             rest = rest[(slice.endIndex - left.count)...]
-            if devices.isBlockFull || devices.isBlockDue { try await store(&devices, app, grant.keyID, &writing) }
+            if devices.isBlockFull || devices.isBlockDue(now: clock.uptime) {
+              try await store(&devices, app, grant.keyID, &writing)
+            }
           }
         }
         try devices.finish()
@@ -136,7 +139,7 @@ struct DeviceRoutes: Sendable {
     _ devices: inout DeviceImport, _ app: String, _ key: String, _ writing: inout TaskGroup<StoredBlock>
   ) async throws {
     try await isStored(&devices, &writing)
-    let block = devices.takeBlock()
+    let block = devices.takeBlock(now: access.clock.uptime)
     writing.addTask { await store(block, app, key) }
   }
 
@@ -149,7 +152,7 @@ struct DeviceRoutes: Sendable {
   /// In portions, between which others write.
   private func store(_ block: DeviceBlock, _ app: String, _ key: String) async -> StoredBlock {
     var (block, stored) = (block, StoredBlock())
-    await ParsingPool.shared.turn(of: key) { block.prepare(now: .now) }
+    await ParsingPool.shared.turn(of: key) { block.prepare(now: access.clock.now) }
     do throws(StoreError) {
       for start in stride(from: 0, to: block.devices.count, by: DeviceBlock.portionLimit) {
         let end = min(start + DeviceBlock.portionLimit, block.devices.count)

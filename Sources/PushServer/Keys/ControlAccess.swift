@@ -7,6 +7,7 @@ struct ControlAccess: Sendable {
   let deployment: Deployment
   let keys: KeyRing
   let settings: ServerConfiguration.API
+  var clock: any ServiceClock { keys.clock }
 
   /// The app of the request's path, if the caller may do this with it.
   ///
@@ -82,6 +83,7 @@ struct ControlAccess: Sendable {
     of request: Request, by key: String?, limit: Int? = nil, until memory: RequestMemory? = nil
   ) async throws -> [UInt8] {
     try await request.wholeBody(
-      limit: limit ?? settings.maxBody, allowance: settings.idleTimeout, owner: key ?? "", until: memory)
+      limit: limit ?? settings.maxBody, allowance: settings.idleTimeout, owner: key ?? "", clock: clock,
+      until: memory)
   }
 }

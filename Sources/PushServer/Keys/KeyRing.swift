@@ -33,9 +33,9 @@ final class KeyRing: Sendable {
   private struct State {
     var keys: [String: Known] = [:]
     /// When the reading that they are from began. Nil: they must be read before they count again.
-    var readAt: ContinuousClock.Instant?
+    var readAt: Instant?
     /// When a reading last began, whatever became of it.
-    var begunAt: ContinuousClock.Instant?
+    var begunAt: Instant?
     /// The number of the last reading.
     var reading: UInt64 = 0
     /// How often this process has made or revoked a key.
@@ -49,22 +49,22 @@ final class KeyRing: Sendable {
       case read(changeCount: Int)
     }
 
-    mutating func next(_ id: String, arrival: ContinuousClock.Instant, now: ContinuousClock.Instant) -> Step {
+    mutating func next(_ id: String, arrival: Instant, now: Instant) -> Step {
       if let readAt {
         if let known = keys[id] {
-          if now - readAt < KeyRing.age { return .is(known) }
+          if now.since(readAt) < KeyRing.age { return .is(known) }
         } else if readAt >= arrival {
           return .is(nil)
         }
       }
-      if keys[id] == nil, let begunAt, now - begunAt < KeyRing.missAge {
-        return .wait(KeyRing.missAge - (now - begunAt))
+      if keys[id] == nil, let begunAt, now.since(begunAt) < KeyRing.missAge {
+        return .wait(KeyRing.missAge - now.since(begunAt))
       }
       begunAt = now
       return .read(changeCount: changeCount)
     }
 
-    mutating func adopt(_ keys: [StoredKey], begunAt: ContinuousClock.Instant, changeCount: Int) {
+    mutating func adopt(_ keys: [StoredKey], begunAt: Instant, changeCount: Int) {
       if let readAt, readAt > begunAt { return }
       reading += 1
       let reading = reading
@@ -75,6 +75,7 @@ final class KeyRing: Sendable {
     }
   }
 
+  let clock: any ServiceClock
   private let read: @Sendable () async throws(StoreError) -> [StoredKey]
   /// Nil: keys may ask as often as they like.
   private let rates: Mutex<KeyRates?>
@@ -89,8 +90,11 @@ final class KeyRing: Sendable {
   /// - Parameters:
   ///   - rate: requests of one key in a second; nil: any number.
   ///   - read: all keys of the store.
-  init(rate: Double? = nil, read: @escaping @Sendable () async throws(StoreError) -> [StoredKey]) {
-    self.read = read
+  init(
+    rate: Double? = nil, clock: any ServiceClock = MachineClock(),
+    read: @escaping @Sendable () async throws(StoreError) -> [StoredKey]
+  ) {
+    (self.clock, self.read) = (clock, read)
     rates = Mutex(rate.map(KeyRates.init))
   }
 
@@ -105,13 +109,13 @@ final class KeyRing: Sendable {
     guard let known = try await known(key.id), known.key.revokedAt == nil, key.matches(known.key) else {
       throw Problem(.unauthorized, "Unknown key", "The key is unknown, or was revoked.")
     }
-    state.withLock { $0.uses[key.id] = .now }
+    state.withLock { $0.uses[key.id] = clock.now }
     try demandRate(key.id)
     return known.caller
   }
 
   private func demandRate(_ id: String) throws {
-    let now = Instant.now
+    let now = clock.uptime
     guard let next = rates.withLock({ $0?.admit(id, now: now) }) else { return }
     throw Problem(
       .tooManyRequests, "Too many requests", "The key makes more requests than the service allows.",
@@ -122,7 +126,7 @@ final class KeyRing: Sendable {
   /// The key of someone who has shown it before; nil if it was revoked since.
   func key(_ id: String) async throws -> StoredKey? {
     guard let known = try await known(id), known.key.revokedAt == nil else { return nil }
-    state.withLock { $0.uses[id] = .now }
+    state.withLock { $0.uses[id] = clock.now }
     return known.key
   }
 
@@ -139,17 +143,17 @@ final class KeyRing: Sendable {
   /// Whether ``current(_:)`` would ask the same reading of the keys.
   func isPresent(_ reading: UInt64) -> Bool {
     let (readAt, last) = state.withLock { ($0.readAt, $0.reading) }
-    return last == reading && readAt.map { ContinuousClock.now - $0 < Self.age } ?? false
+    return last == reading && readAt.map { clock.uptime.since($0) < Self.age } ?? false
   }
 
   /// - Returns: nil only if a reading that began later than the call did not have the key.
   private func known(_ id: String) async throws -> Known? {
-    let arrival = ContinuousClock.now
+    let arrival = clock.uptime
     while true {
-      let now = ContinuousClock.now
+      let now = clock.uptime
       switch state.withLock({ $0.next(id, arrival: arrival, now: now) }) {
       case .is(let known): return known
-      case .wait(let duration): try await Task.sleep(for: duration)
+      case .wait(let duration): try await clock.sleep(for: duration)
       case .read(let changeCount):
         let keys = try await read()
         state.withLock { $0.adopt(keys, begunAt: now, changeCount: changeCount) }

@@ -1,13 +1,15 @@
 package import Carillon
-internal import PushService
+package import PushService
 package import PushStore
 internal import PushStoreSQLite
 
 /// Makes, lists and revokes keys, with or without a running service.
 package struct KeyStore: Sendable {
   private let store: SQLiteStore
+  private let clock: any ServiceClock
 
-  package init(path: String) throws(CarillonError) {
+  package init(path: String, clock: any ServiceClock = MachineClock()) throws(CarillonError) {
+    self.clock = clock
     do throws(StoreError) { store = try SQLiteStore(path: path, isVisitor: true) } catch {
       throw CarillonError(.journal, error.description)
     }
@@ -22,8 +24,8 @@ package struct KeyStore: Sendable {
     try await describingStoreErrors { () async throws(StoreError) in
       _ = try await store.add(
         StoredKey(
-          id: key.id, name: name, digest: key.digest, scopes: scopes.map(\.rawValue), reach: reach, createdAt: .now),
-        by: nil)
+          id: key.id, name: name, digest: key.digest, scopes: scopes.map(\.rawValue), reach: reach,
+          createdAt: clock.now), by: nil)
     }
     return key
   }
@@ -35,7 +37,7 @@ package struct KeyStore: Sendable {
 
   /// - Returns: false if there is no such key, or it was revoked before.
   package func revoke(_ id: String) async throws(CarillonError) -> Bool {
-    try await describingStoreErrors { () async throws(StoreError) in try await store.revokeKey(id, at: .now) }
+    try await describingStoreErrors { () async throws(StoreError) in try await store.revokeKey(id, at: clock.now) }
   }
 
   package func close() throws(CarillonError) {

@@ -106,6 +106,6 @@ extension Daemon {
   private func replaceCertificate(_ files: CredentialFiles?) throws(CarillonError) {
     guard let certificate else { return }
     guard let files else { return logger.warning("the API keeps its certificate until the next start") }
-    if try certificate.replace(files) { logger.notice("the API has another certificate") }
+    if try certificate.replace(files, at: clock.now.seconds) { logger.notice("the API has another certificate") }
   }
 }

@@ -4,13 +4,12 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
-internal import PushService
+package import PushService
 internal import PushStore
 internal import PushStoreSQLite
 internal import PushTransport
 internal import ServiceLifecycle
 internal import Synchronization
-internal import UnixSignals
 
 /// The service (`carillon serve`): a long-running deployment with an HTTP API.
 package final class Daemon: Sendable {
@@ -35,7 +34,8 @@ package final class Daemon: Sendable {
   let file: String
   /// The credential files that the configuration names at present.
   let credentialFiles: Mutex<[String]>
-  private let manager: ServiceManager?
+  let manager: ServiceManager?
+  let clock: any ServiceClock
   let log: ServiceLog
   let logger: Logger
   let store: any Store
@@ -59,8 +59,8 @@ package final class Daemon: Sendable {
   var hasServed: Bool { isReady.load(ordering: .relaxed) || isOpen.load(ordering: .relaxed) }
   private let recoveryPause: Duration
   private let deadline: EndDeadline
-  private let ports = Mutex(Ports(api: 0, admin: 0))
-  private let listeners = Mutex<[OpenChannels]>([])
+  let ports = Mutex(Ports(api: 0, admin: 0))
+  let listeners = Mutex<[OpenChannels]>([])
   let reserve: DescriptorReserve
 
   /// Opens the store and the journal, and reads every credential. Nothing listens yet. An app whose
@@ -75,12 +75,13 @@ package final class Daemon: Sendable {
   /// - Throws: ``CarillonError``.
   package init(
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
-    recoveryPause: Duration = .seconds(1), overdue: @escaping @Sendable (String) -> Void
+    clock: any ServiceClock = MachineClock(), recoveryPause: Duration = .seconds(1),
+    overdue: @escaping @Sendable (String) -> Void
   ) throws(CarillonError) {
     (self.configuration, self.file) = (configuration, file)
     credentialFiles = Mutex(configuration.credentialFiles)
     tenants = Mutex(Self.byID(configuration))
-    (self.manager, self.recoveryPause) = (manager, recoveryPause)
+    (self.manager, self.clock, self.recoveryPause) = (manager, clock, recoveryPause)
     deadline = EndDeadline(configuration.shutdown, passed: overdue)
     self.log = log
     logger = log.logger
@@ -91,7 +92,9 @@ package final class Daemon: Sendable {
           "why": "\(error)", "what helps": "a higher limit of open files, such as LimitNOFILE, or fewer connections",
         ])
     }
-    certificate = try configuration.api.certificate.map { files throws(CarillonError) in try ServerCertificate(files) }
+    certificate = try configuration.api.certificate.map { files throws(CarillonError) in
+      try ServerCertificate(files, at: clock.now.seconds)
+    }
     guard let journal = JournalSettings(configuration.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
@@ -101,12 +104,15 @@ package final class Daemon: Sendable {
     deployment = try Deployment(
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
-    outcomes = OutcomeRecorder(store: store)
-    keys = KeyRing(rate: configuration.api.rateLimit) { [store] () async throws(StoreError) in try await store.keys() }
+    outcomes = OutcomeRecorder(store: store, clock: clock)
+    keys = KeyRing(rate: configuration.api.rateLimit, clock: clock) { [store] () async throws(StoreError) in
+      try await store.keys()
+    }
     statistics = ServiceStatistics(
       journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.storePath(besides: file))
     try deployment.recordIntake(with: outcomes)
-    bridge = try Bridge.make(configuration, deployment: deployment, outcomes: outcomes, store: store, logger: logger)
+    bridge = try Bridge.make(
+      configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
     metrics.observe(deployment)
   }
 
@@ -123,11 +129,16 @@ package final class Daemon: Sendable {
         throw failure
       }
     }
-    let campaigns = makeCampaigns()
-    let reloading = Reloading(manager: manager) { [self] in await reload(campaigns) }
+    let run = prepareRun()
+    return try await serve(run, through: listening(run, ready))
+  }
+
+  /// Serves once: until one of the front's signals, until its task is cancelled or shut down, or
+  /// until it has to restart.
+  func serve(_ run: Run, through front: Front) async throws -> Ending {
     let group = ServiceGroup(
       configuration: ServiceGroupConfiguration(
-        services: services(campaigns, reloading, ready), gracefulShutdownSignals: [.sigterm, .sigint], logger: logger))
+        services: services(run, front), gracefulShutdownSignals: front.endSignals, logger: logger))
     defer { deadline.cancel() }
     do { try await group.run() } catch {
       // Another daemon may open it in this process.
@@ -156,21 +167,31 @@ package final class Daemon: Sendable {
 
   // MARK: Parts
 
+  func prepareRun() -> Run {
+    let campaigns = makeCampaigns()
+    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
+    return Run(
+      campaigns: campaigns, reloading: Reloading(manager: manager) { [self] in await reload(campaigns) },
+      clients: OpenChannels(
+        OpenChannels.Limits(
+          all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
+          keyless: configuration.api.keylessConnections), clock: clock, logger: logger), opening: opening,
+      opened: opened)
+  }
+
   private func makeCampaigns() -> CampaignRunner {
     let schedule = CampaignSchedule(deployment: deployment) { [self] app in
       CampaignTimes.App(tenants.withLock { $0[app] })
     }
     return CampaignRunner(
-      controller: CampaignController(store: store),
+      controller: CampaignController(store: store, clock: clock),
       spool: CampaignSpool(besides: configuration.storePath(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
       logger: logger)
   }
 
   /// What answers the API's requests, and the dashboard's.
-  private func apiResponder(
-    _ campaigns: CampaignRunner, _ reloading: Reloading, _ channels: OpenChannels
-  ) -> ControlResponder {
+  func apiResponder(_ run: Run) -> ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in tenants.withLock { $0[app]?.queueByteCount ?? 0 } },
@@ -179,18 +200,18 @@ package final class Daemon: Sendable {
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
       reports: CampaignReports(
-        controller: campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
+        controller: run.campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
-      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: campaigns,
-      reload: { await reloading.reload() }, metrics: metrics.requests, bridge: bridge, dashboard: dashboard,
-      channels: channels
+      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
+      reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
+      dashboard: dashboard, channels: run.clients
     ).responder
   }
 
   /// What answers requests for metrics and health.
-  private var adminResponder: ControlResponder {
+  var adminResponder: ControlResponder {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     return AdminRoutes(
       isReady: { [self] in
@@ -199,73 +220,60 @@ package final class Daemon: Sendable {
       },
       metrics: { [self] in
         metrics.text(
-          deployment, store: store, bridge: bridge, isReady: isReady.load(ordering: .relaxed),
+          deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge,
+          isReady: isReady.load(ordering: .relaxed),
           lacksDescriptors: reserve.isShort)
-      }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access
+      }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access,
+      clock: clock
     ).responder
   }
 
   /// Recovers all acknowledged notifications. Requests are served afterwards.
-  private func recover(_ campaigns: CampaignRunner) async throws {
+  func recover(_ run: Run) async throws {
     await pauseApps()
     try await bridge?.apps.restore()
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
-    try await store.endRuns(except: open, at: .now)
+    try await store.endRuns(except: open, at: clock.now)
     for left in await deployment.resumeIntake() {
       logger.warning("notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
     }
-    try await campaigns.recover()
+    try await run.campaigns.recover()
     isOpen.store(true, ordering: .relaxed)
+    run.opened.finish()
   }
+
+  /// The API serves: `/readyz` says so.
+  func becomeReady() { isReady.store(true, ordering: .relaxed) }
 
   // MARK: Services
 
   /// They are stopped in the reverse order.
-  private func services(
-    _ campaigns: CampaignRunner, _ reloading: Reloading, _ ready: @escaping @Sendable (Ports) -> Void
-  ) -> [ServiceGroupConfiguration.ServiceConfiguration] {
-    // Ends when everything is recovered.
-    let (opening, opened) = AsyncStream.makeStream(of: Void.self)
-    let clients = OpenChannels(
-      OpenChannels.Limits(
-        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
-        keyless: configuration.api.keylessConnections), logger: logger)
-    let monitors = OpenChannels(
-      OpenChannels.Limits(
-        all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections), logger: logger)
-    let admin = listener(adminResponder, configuration.admin.listen, nil, .health, monitors) { [self] port in
-      listens(ready) { $0.admin = port }
-    }
-    let api = listener(
-      apiResponder(campaigns, reloading, clients), configuration.api.listen, certificate, .clients, clients
-    ) { [self] port in
-      isReady.store(true, ordering: .relaxed)
-      listens(ready) { $0.api = port }
-    } prepare: { [self] in
-      try await recover(campaigns)
-      opened.finish()
-    }
+  private func services(_ run: Run, _ front: Front) -> [ServiceGroupConfiguration.ServiceConfiguration] {
     var services: [any Service] = [
-      Supervision(manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger),
-      Maintenance(store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, logger: logger),
-      admin, campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
-      RateSampling(statistics: statistics, deployment: deployment, controller: campaigns.controller),
+      Supervision(
+        manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
+      Maintenance(
+        store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, clock: clock, logger: logger),
+    ]
+    if let admin = front.admin { services.append(admin) }
+    services += [
+      run.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
+      RateSampling(statistics: statistics, deployment: deployment, controller: run.campaigns.controller),
       ReloadTriggers(
-        reloading: reloading, files: { [self] in [file] + credentialFiles.withLock { $0 } }, logger: logger),
+        reloading: run.reloading, signals: front.reloadSignals,
+        files: { [self] in [file] + credentialFiles.withLock { $0 } }, clock: clock, logger: logger),
     ]
     if let bridge {
       services.append(
         BridgeService(
-          bridge: bridge, reserve: reserve, isReady: opening, drain: configuration.shutdown.drain
-        ) { [self] gateway, feedback in
-          listens(ready) { ($0.bridge, $0.bridgeFeedback) = (gateway, feedback) }
-        })
+          bridge: bridge, reserve: reserve, isReady: run.opening, drain: configuration.shutdown.drain,
+          listens: front.bridgeListens))
     }
     services.append(
       FeedbackPolling(
         deployment: deployment, store: store, tenants: { [self] in tenants.withLock { Array($0.values) } },
-        logger: logger))
-    services.append(api)
+        clock: clock, logger: logger))
+    services.append(front.api)
     return services.map { .init(service: $0) } + [
       .init(service: diskRecovery, successTerminationBehavior: .gracefullyShutdownGroup),
       .init(service: shutdownAnnouncement),
@@ -274,7 +282,8 @@ package final class Daemon: Sendable {
 
   private var diskRecovery: DiskRecovery {
     DiskRecovery(
-      deployment: deployment, folders: configuration.folders(besides: file), pause: recoveryPause, logger: logger
+      deployment: deployment, folders: configuration.folders(besides: file), pause: recoveryPause, clock: clock,
+      logger: logger
     ) { [self] in
       restarts.store(true, ordering: .relaxed)
     }
@@ -282,7 +291,7 @@ package final class Daemon: Sendable {
 
   private var shutdownAnnouncement: ShutdownAnnouncement {
     ShutdownAnnouncement(
-      duration: configuration.shutdown.announce,
+      duration: configuration.shutdown.announce, clock: clock,
       begin: { [self] in
         isReady.store(false, ordering: .relaxed)
         askedToEnd.store(true, ordering: .relaxed)
@@ -305,27 +314,5 @@ package final class Daemon: Sendable {
 
   static func byID(_ configuration: ServerConfiguration) -> [String: Tenant] {
     Dictionary(configuration.tenants.map { ($0.id, $0) }) { first, _ in first }
-  }
-
-  /// - Parameter prepare: runs before it listens.
-  private func listener(
-    _ responder: ControlResponder, _ listen: Listen, _ certificate: ServerCertificate?, _ use: DescriptorReserve.Use,
-    _ channels: OpenChannels, _ listens: @escaping @Sendable (Int) -> Void,
-    prepare: @escaping @Sendable () async throws -> Void = {}
-  ) -> ControlListener {
-    listeners.withLock { $0.append(channels) }
-    return ControlListener(
-      responder, listen, configuration.api, certificate: certificate, use, channels: channels, reserve: reserve,
-      drain: configuration.shutdown.drain, logger: logger, prepare: prepare, listens: listens)
-  }
-
-  private func listens(_ ready: (Ports) -> Void, _ note: (inout Ports) -> Void) {
-    let open = ports.withLock { ports in
-      note(&ports)
-      return ports
-    }
-    guard open.api != 0, open.admin != 0, bridge == nil || open.bridge != nil else { return }
-    ready(open)
-    manager?.notify(.ready, status: "Serving.")
   }
 }

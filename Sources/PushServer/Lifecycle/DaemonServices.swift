@@ -9,6 +9,7 @@ internal import ServiceLifecycle
 /// Denies readiness for a while before the service ends, so that load balancers send elsewhere.
 struct ShutdownAnnouncement: Service {
   let duration: Duration
+  let clock: any ServiceClock
   /// Denies readiness. Returns whether the end must be announced, with time for clients.
   let begin: @Sendable () -> Bool
   /// Closes the intake, and ends uploads and event streams. What listens is stopped afterwards.
@@ -26,7 +27,7 @@ struct ShutdownAnnouncement: Service {
     try await gracefulShutdown()
     deadline.begin()
     guard begin() else { return }
-    try? await Task.sleep(for: duration)
+    try? await clock.sleep(for: duration)
   }
 }
 
@@ -52,6 +53,7 @@ struct Maintenance: Service {
   let outcomes: OutcomeRecorder
   let keys: KeyRing
   let retention: Duration
+  let clock: any ServiceClock
   let logger: Logger
 
   /// Outcomes wait no longer in memory, also when the journal never syncs.
@@ -64,9 +66,10 @@ struct Maintenance: Service {
   func run() async throws {
     await cancelWhenGracefulShutdown {
       var count = 0
+      var isAway = false
       var heap = HeapTrim()
-      while (try? await Task.sleep(for: Self.interval)) != nil {
-        await writeOutcomes()
+      while (try? await clock.sleep(for: Self.interval)) != nil {
+        isAway = await writeOutcomes(wasAway: isAway)
         count += 1
         if count % Self.rareness == 0 { await tidy() }
         if count % Self.heapRareness == 0 { heap.look() }
@@ -76,9 +79,19 @@ struct Maintenance: Service {
     if !Task.isCancelled { await tidy() }
   }
 
-  private func writeOutcomes() async {
-    do throws(UnsyncedList) { try await outcomes.makeDurableElsewhere() } catch {
-      logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
+  /// - Returns: whether the store is away.
+  private func writeOutcomes(wasAway: Bool) async -> Bool {
+    do throws(UnsyncedList) {
+      try await outcomes.makeDurableElsewhere(waits: false)
+      if wasAway { logger.notice("the store answers again") }
+      return false
+    } catch {
+      if !error.isAway {
+        logger.error("the store cannot be written", metadata: ["path": "\(error.path)", "errno": "\(error.code)"])
+      } else if !wasAway {
+        logger.error("the store is away: outcomes wait for it", metadata: ["why": "\(StoreError(error))"])
+      }
+      return error.isAway
     }
   }
 
@@ -86,11 +99,10 @@ struct Maintenance: Service {
     do throws(StoreError) {
       let uses = keys.takeUses()
       if !uses.isEmpty { try await store.noteUse(of: uses) }
-      let oldest = StoreInstant(milliseconds: StoreInstant.now.milliseconds - retention.components.seconds * 1000)
-      try await store.forget(endedBefore: oldest)
-      try await store.forgetRequests(begunBefore: Idempotency.oldest(at: .now))
-      let yesterday = StoreInstant(milliseconds: StoreInstant.now.milliseconds - 86_400_000)
-      try await store.forgetForwarded(before: yesterday, now: nil)
+      let now = clock.now
+      try await store.forget(endedBefore: now.after(seconds: -retention.components.seconds))
+      try await store.forgetRequests(begunBefore: Idempotency.oldest(at: now))
+      try await store.forgetForwarded(before: now.after(seconds: -86_400), now: nil)
     } catch {
       guard !Task.isCancelled else { return }
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])

@@ -3,6 +3,7 @@ internal import Foundation
 internal import Glibc
 internal import Logging
 internal import NIOPosix
+internal import PushService
 internal import ServiceLifecycle
 
 /// Restarts the service when its journal has failed and its disk has room again.
@@ -15,13 +16,14 @@ struct DiskRecovery: Service {
   let folders: [String]
   /// Between looks. Longer after each life that ended soon.
   let pause: Duration
+  let clock: any ServiceClock
   let logger: Logger
   /// Called once, before this service returns and so ends the others.
   let begin: @Sendable () -> Void
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
-      while (try? await Task.sleep(for: pause)) != nil {
+      while (try? await clock.sleep(for: pause)) != nil {
         guard let failure = deployment.journalFailure else { continue }
         guard await DiskState.all(folders) == .writable else { continue }
         logger.notice("the service restarts, because its disk can be written again", metadata: ["after": "\(failure)"])

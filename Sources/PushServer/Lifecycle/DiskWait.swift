@@ -1,6 +1,8 @@
 internal import Carillon
 internal import Foundation
 internal import Logging
+internal import PushService
+internal import PushWire
 internal import ServiceLifecycle
 internal import Synchronization
 internal import UnixSignals
@@ -30,13 +32,17 @@ final class DiskWait: Service {
   private let reason: String
   private let folders: [String]
   private let pause: Duration
+  private let clock: any ServiceClock
   private let manager: ServiceManager?
   private let logger: Logger
   private let isLogged: Bool
   private let isOver = Atomic<Bool>(false)
 
-  init(reason: String, folders: [String], pause: Duration, manager: ServiceManager?, logger: Logger, isLogged: Bool) {
-    (self.reason, self.folders, self.pause, self.manager) = (reason, folders, pause, manager)
+  init(
+    reason: String, folders: [String], pause: Duration, clock: any ServiceClock, manager: ServiceManager?,
+    logger: Logger, isLogged: Bool
+  ) {
+    (self.reason, self.folders, self.pause, self.clock, self.manager) = (reason, folders, pause, clock, manager)
     (self.logger, self.isLogged) = (logger, isLogged)
   }
 
@@ -44,15 +50,15 @@ final class DiskWait: Service {
     // From here on, SIGTERM ends the wait in order.
     if isLogged { logger.error("the service waits until it can start", metadata: ["why": "\(reason)"]) }
     let status = "Waiting for room: \(reason)"
-    let end = ContinuousClock.now + pause
+    let end = clock.uptime + pause
     await cancelWhenGracefulShutdown { [self] in
       var looks = 0
       while true {
         if looks % 8 == 0 { manager?.waits(status: status) }
         looks += 1
-        guard (try? await Task.sleep(for: .seconds(1))) != nil else { return }
+        guard (try? await clock.sleep(for: .seconds(1))) != nil else { return }
         if case .waiting = await DiskState.all(folders) { continue }
-        guard ContinuousClock.now >= end else { continue }
+        guard clock.uptime >= end else { continue }
         return isOver.store(true, ordering: .relaxed)
       }
     }

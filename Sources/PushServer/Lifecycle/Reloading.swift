@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Logging
+internal import PushService
 internal import ServiceLifecycle
 internal import UnixSignals
 
@@ -38,22 +39,24 @@ actor Reloading {
   }
 }
 
-/// Asks for a reload at each SIGHUP, and when one of the files has changed.
+/// Asks for a reload at each of the signals, and when one of the files has changed.
 struct ReloadTriggers: Service {
   let reloading: Reloading
+  let signals: [UnixSignal]
   /// The configuration and the credentials that it names.
   let files: @Sendable () -> [String]
+  let clock: any ServiceClock
   let logger: Logger
 
   private static let interval = Duration.seconds(2)
 
   func run() async throws {
-    let signals = await UnixSignalsSequence(trapping: .sighup)
+    let signals = await UnixSignalsSequence(trapping: signals)
     await cancelWhenGracefulShutdown {
       await withDiscardingTaskGroup { tasks in
         tasks.addTask { for await _ in signals { await reloading.reload() } }
         var watch = FileWatch(files())
-        while (try? await Task.sleep(for: Self.interval)) != nil {
+        while (try? await clock.sleep(for: Self.interval)) != nil {
           let changed = watch.changes(files())
           guard !changed.isEmpty else { continue }
           logger.notice("files have changed", metadata: ["files": "\(changed.joined(separator: ", "))"])

@@ -1,5 +1,7 @@
 internal import Carillon
 internal import Logging
+package import PushService
+internal import PushWire
 
 /// Runs a ``Daemon``, and another one after its journal has failed and can be written again.
 package struct RestartingDaemon: Sendable {
@@ -7,31 +9,29 @@ package struct RestartingDaemon: Sendable {
   private let file: String
   private let log: ServiceLog
   private let manager: ServiceManager?
+  private let clock: any ServiceClock
   private let overdue: @Sendable (String) -> Void
-
-  /// A shorter run doubles the pause until the next attempt.
-  private static let stableRun = Duration.seconds(60)
-  private static let pauses = Duration.seconds(1) ... .seconds(60)
 
   package init(
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager?,
-    overdue: @escaping @Sendable (String) -> Void
+    clock: any ServiceClock = MachineClock(), overdue: @escaping @Sendable (String) -> Void
   ) {
-    (self.configuration, self.file, self.log, self.manager, self.overdue) = (configuration, file, log, manager, overdue)
+    (self.configuration, self.file, self.log, self.manager) = (configuration, file, log, manager)
+    (self.clock, self.overdue) = (clock, overdue)
   }
 
   /// - Parameter ready: called once, when everything listens for the first time.
   package func run(ready: @escaping @Sendable (Daemon.Ports) -> Void) async throws {
     var configuration = configuration
-    var pause = Self.pauses.lowerBound
+    var pause = RestartPause()
     var ready = ready
     // Where the last daemon listened; nil: none has served.
     var ports: Daemon.Ports?
     var log = PacedReason()
     while true {
-      let began = ContinuousClock.now
+      let began = clock.uptime
       do {
-        let daemon = try next(&configuration, pause, ports)
+        let daemon = try next(&configuration, pause.duration, ports)
         do {
           guard case .restart(let open) = try await daemon.run(ready: ready) else { return }
           ports = open
@@ -45,17 +45,15 @@ package struct RestartingDaemon: Sendable {
         let folders = configuration.folders(besides: file).map(DiskState.nearest)
         let decision = StartDecision.after("\(error)", hasServed: ports != nil, disk: await DiskState.all(folders))
         guard case .wait(let reason) = decision else { throw error }
-        let isLogged = log.isDue(reason, at: .now)
-        pause = min(pause * 2, Self.pauses.upperBound)
+        let isLogged = log.isDue(reason, now: clock.uptime)
+        pause.grow()
         let wait = DiskWait(
-          reason: reason, folders: folders, pause: ports != nil ? pause : .zero, manager: manager,
-          logger: self.log.logger, isLogged: isLogged)
+          reason: reason, folders: folders, pause: ports != nil ? pause.duration : .zero, clock: clock,
+          manager: manager, logger: self.log.logger, isLogged: isLogged)
         guard try await wait.wait() else { return }
         continue
       }
-      pause =
-        ContinuousClock.now - began < Self.stableRun
-        ? min(pause * 2, Self.pauses.upperBound) : Self.pauses.lowerBound
+      pause.adapt(toRun: clock.uptime.since(began))
       ready = { _ in }
     }
   }
@@ -66,18 +64,34 @@ package struct RestartingDaemon: Sendable {
   }
 
   /// A reason is logged when it changes, and once a minute.
-  private struct PacedReason {
-    var last: (reason: String, at: ContinuousClock.Instant)?
+  struct PacedReason: Sendable {
+    private var last: (reason: String, at: Instant)?
 
-    mutating func isDue(_ reason: String, at now: ContinuousClock.Instant) -> Bool {
-      if let last, last.reason == reason, now - last.at < .seconds(60) { return false }
+    mutating func isDue(_ reason: String, now: Instant) -> Bool {
+      if let last, last.reason == reason, now.since(last.at) < .seconds(60) { return false }
       last = (reason, now)
       return true
     }
   }
 
+  /// The pause until the next attempt. It doubles until a run lasts.
+  struct RestartPause: Sendable {
+    private(set) var duration = Self.bounds.lowerBound
+
+    private static let bounds = Duration.seconds(1) ... .seconds(60)
+    /// A run of this length lasts.
+    private static let stableRun = Duration.seconds(60)
+
+    mutating func grow() { duration = min(duration * 2, Self.bounds.upperBound) }
+
+    mutating func adapt(toRun run: Duration) {
+      if run < Self.stableRun { grow() } else { duration = Self.bounds.lowerBound }
+    }
+  }
+
   private func make(_ configuration: ServerConfiguration, _ pause: Duration) throws(CarillonError) -> Daemon {
-    try Daemon(configuration, file: file, log: log, manager: manager, recoveryPause: pause, overdue: overdue)
+    try Daemon(
+      configuration, file: file, log: log, manager: manager, clock: clock, recoveryPause: pause, overdue: overdue)
   }
 
   /// The next daemon reads the file again, and keeps the previous one if that fails.

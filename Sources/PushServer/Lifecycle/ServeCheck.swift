@@ -24,12 +24,14 @@ package struct ServeCheck: Sendable {
   /// Why the service would not start.
   package internal(set) var problems: [Finding] = []
 
-  /// - Parameter answers: whether a service answers at the address of its admin listener.
+  /// - Parameters:
+  ///   - unixSeconds: now; certificates must be valid at it.
+  ///   - answers: whether a service answers at the address of its admin listener.
   package static func run(
-    _ configuration: ServerConfiguration, file: String, answers: (Listen) async -> Bool
+    _ configuration: ServerConfiguration, file: String, at unixSeconds: UInt32, answers: (Listen) async -> Bool
   ) async -> ServeCheck {
     var check = ServeCheck()
-    let now = Int64(Date().timeIntervalSince1970)
+    let now = Int64(unixSeconds)
     for tenant in configuration.tenants { check.add(tenant, now) }
     check.add(configuration.journal)
     check.addStore(configuration.storePath(besides: file))
@@ -162,7 +164,7 @@ package struct ServeCheck: Sendable {
       return addFact("api", "http://\(api.listen), for this machine only, without TLS")
     }
     do throws(CarillonError) {
-      let (_, certificate) = try ServerCertificate.read(files)
+      let (_, certificate) = try ServerCertificate.read(files, at: now)
       addFact("api", "https://\(api.listen), for \(certificate.serverNames.joined(separator: ", "))")
       add(certificate, "api", now)
     } catch {

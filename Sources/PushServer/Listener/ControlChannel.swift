@@ -51,7 +51,7 @@ struct ControlChannel: ServerChildChannel {
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
     let address = channel.remoteAddress?.ipAddress ?? ""
     guard channels.add(channel, from: address) else { return channel.eventLoop.makeFailedFuture(ChannelsFull()) }
-    do { try channel.pipeline.syncOperations.addHandler(WriteLimit(idleTimeout)) } catch {
+    do { try channel.pipeline.syncOperations.addHandler(WriteLimit(idleTimeout, clock: channels.clock)) } catch {
       return channel.eventLoop.makeFailedFuture(error)
     }
     if let certificate {

@@ -3,6 +3,7 @@ internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
 internal import NIOPosix
+internal import PushService
 internal import PushTransport
 internal import ServiceLifecycle
 
@@ -60,7 +61,9 @@ struct ControlListener: Service {
   private func serve() async throws {
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       tasks.addTask {
-        guard (try? await gracefulShutdown()) != nil, (try? await Task.sleep(for: drain)) != nil else { return }
+        guard (try? await gracefulShutdown()) != nil, (try? await channels.clock.sleep(for: drain)) != nil else {
+          return
+        }
         await channels.close()
       }
       try await application.run()

@@ -1,5 +1,7 @@
 internal import Logging
 internal import NIOCore
+internal import PushService
+internal import PushWire
 internal import Synchronization
 
 /// The open connections of a listener: their shares, and that they can be closed together.
@@ -9,18 +11,19 @@ final class OpenChannels: Sendable {
   private struct State {
     var shares: ConnectionShares<ObjectIdentifier>
     var channels: [ObjectIdentifier: any Channel] = [:]
-    var warnedAt: ContinuousClock.Instant?
+    var warnedAt: Instant?
   }
 
   private let state: Mutex<State>
+  let clock: any ServiceClock
   private let logger: Logger?
 
   /// Closed and refused connections are logged once in this time.
   private static let silence = Duration.seconds(60)
 
-  init(_ limits: Limits = Limits(), logger: Logger? = nil) {
+  init(_ limits: Limits = Limits(), clock: any ServiceClock = MachineClock(), logger: Logger? = nil) {
     state = Mutex(State(shares: ConnectionShares(limits)))
-    self.logger = logger
+    (self.clock, self.logger) = (clock, logger)
   }
 
   var isEmpty: Bool { state.withLock { $0.channels.isEmpty } }
@@ -60,9 +63,10 @@ final class OpenChannels: Sendable {
   }
 
   private func warn(_ message: Logger.Message, _ address: String? = nil) {
+    let now = clock.uptime
     let isDue = state.withLock { state in
-      if let last = state.warnedAt, ContinuousClock.now - last < Self.silence { return false }
-      state.warnedAt = .now
+      if let last = state.warnedAt, now.since(last) < Self.silence { return false }
+      state.warnedAt = now
       return true
     }
     guard isDue else { return }

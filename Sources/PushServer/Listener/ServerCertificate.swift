@@ -14,17 +14,18 @@ final class ServerCertificate: Sendable {
 
   private let state: Mutex<State>
 
+  /// - Parameter unixSeconds: now; the certificate must be valid at it.
   /// - Throws: ``CarillonError`` with the code `credential`.
-  init(_ files: CredentialFiles) throws(CarillonError) {
-    let (context, inspection) = try Self.read(files)
+  init(_ files: CredentialFiles, at unixSeconds: Int64) throws(CarillonError) {
+    let (context, inspection) = try Self.read(files, at: unixSeconds)
     state = Mutex(State(context: context, inspection: inspection))
   }
 
   /// Reads the files again. A failure changes nothing.
   ///
   /// - Returns: whether the certificate is another one.
-  func replace(_ files: CredentialFiles) throws(CarillonError) -> Bool {
-    let (context, inspection) = try Self.read(files)
+  func replace(_ files: CredentialFiles, at unixSeconds: Int64) throws(CarillonError) -> Bool {
+    let (context, inspection) = try Self.read(files, at: unixSeconds)
     return state.withLock { state in
       guard state.inspection != inspection else { return false }
       (state.context, state.inspection) = (context, inspection)
@@ -45,9 +46,11 @@ final class ServerCertificate: Sendable {
     }
   }
 
-  static func read(_ files: CredentialFiles) throws(CarillonError) -> (TLSContext, CertificateInspection) {
+  static func read(
+    _ files: CredentialFiles, at unixSeconds: Int64
+  ) throws(CarillonError) -> (TLSContext, CertificateInspection) {
     do throws(CredentialError) {
-      let credential = try Credential.load(files, validAt: Int64(NIOLoop.wallClock))
+      let credential = try Credential.load(files, validAt: unixSeconds)
       var configuration = TLSServerConfiguration(credential: credential, clients: .none)
       configuration.applicationProtocols = ["http/1.1"]
       configuration.sendsTickets = true

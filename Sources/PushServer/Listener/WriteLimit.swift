@@ -1,4 +1,5 @@
 internal import NIOCore
+internal import PushService
 internal import PushTransport
 internal import PushWire
 
@@ -33,10 +34,14 @@ final class WriteLimit: ChannelDuplexHandler {
 
   /// Of the bytes that the system has taken.
   private var progress: ReadingProgress<Int>
+  private let clock: any ServiceClock
   private var writtenByteCount = 0
   private var check: RepeatedTask?
 
-  init(_ limit: Duration) { progress = ReadingProgress(limit: limit, 0, now: .now) }
+  init(_ limit: Duration, clock: any ServiceClock) {
+    self.clock = clock
+    progress = ReadingProgress(limit: limit, 0, now: clock.uptime)
+  }
 
   func handlerAdded(context: ChannelHandlerContext) {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -61,7 +66,7 @@ final class WriteLimit: ChannelDuplexHandler {
 
   private func checkProgress(_ context: ChannelHandlerContext) {
     let waiting = (try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
-    if progress.isStalled(writtenByteCount - waiting, isBusy: waiting == 0, now: .now) {
+    if progress.isStalled(writtenByteCount - waiting, isBusy: waiting == 0, now: clock.uptime) {
       check?.cancel()
       context.close(promise: nil)
     }

@@ -71,6 +71,8 @@ enum Metric {
   static let journalFailed = gauge("carillon_journal_failed", "1 if the journal can no longer be written, else 0.")
   static let descriptorsLacking = gauge(
     "carillon_descriptors_lacking", "1 if file descriptors are lacking, or were within the last minute, else 0.")
+  static let storeAway = gauge(
+    "carillon_store_away_seconds", "How long the store has been away, and outcomes wait for it; 0: it is not.")
   static let storeLog = gauge("carillon_store_wal_bytes", "Size of the store's write-ahead log.")
   static let requestDuration = histogram(
     "carillon_http_request_duration_seconds",
@@ -98,6 +100,6 @@ enum Metric {
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
     bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
     bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync, journalLag, journalFailed,
-    descriptorsLacking, storeLog, requestDuration,
+    descriptorsLacking, storeAway, storeLog, requestDuration,
   ]
 }

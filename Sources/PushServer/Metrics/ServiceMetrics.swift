@@ -37,12 +37,14 @@ final class ServiceMetrics: Sendable {
 
   /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
-    _ deployment: Deployment, store: any Store, bridge: Bridge?, isReady: Bool, lacksDescriptors: Bool
+    _ deployment: Deployment, store: any Store, storeAway: Duration?, bridge: Bridge?, isReady: Bool,
+    lacksDescriptors: Bool
   ) -> [UInt8] {
     var text = MetricsText(Metric.all)
     text.add(Metric.ready, isReady ? 1 : 0)
     text.add(Metric.descriptorsLacking, lacksDescriptors ? 1 : 0)
     text.add(Metric.journalFailed, deployment.journalFailure == nil ? 0 : 1)
+    text.add(Metric.storeAway, (storeAway ?? .zero) / .seconds(1))
     text.add(Metric.storeLog, Double(store.logByteCount))
     text.add(Metric.bridgeRefused, bridge?.refusedCount ?? 0)
     let episodes = bridge?.handshakeEpisodes ?? HandshakeEpisodes()

@@ -55,7 +55,8 @@ struct Idempotency: RouterMiddleware {
     // The request's own handler asks what its key allows now.
     caller = try await access.keys.current(caller.keyID)
     context.caller = caller
-    let entry = IdempotentRequest(caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: .now)
+    let entry = IdempotentRequest(
+      caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: access.clock.now)
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
     let isFirst = Self.running.add(place)
     defer { if isFirst { Self.running.remove(place) } }

@@ -90,10 +90,11 @@ struct NotificationRoutes: Sendable {
       }
     }
     for id in try await suppress(body.suppressed, app) { parts.append(id) }
-    let run = IntakeRunID(milliseconds: UInt64(StoreInstant.now.milliseconds), random: .random(in: 0 ... .max))
+    let now = access.clock.now
+    let run = IntakeRunID(milliseconds: UInt64(now.milliseconds), random: .random(in: 0 ... .max))
     let name = NotificationID(run: run, line: .random(in: 0 ... .max))
     let batch = StoredBatch(
-      id: StoredUUID(name), app: app.id, parts: parts, rejectedCount: body.rejectedCount, createdAt: .now)
+      id: StoredUUID(name), app: app.id, parts: parts, rejectedCount: body.rejectedCount, createdAt: now)
     try await store.add(batch)
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
@@ -126,7 +127,7 @@ struct NotificationRoutes: Sendable {
   /// - Returns: what each is called, in the same order.
   private func suppress(_ references: [String?], _ app: PushApp) async throws -> [NotificationID] {
     guard !references.isEmpty else { return [] }
-    let now = StoreInstant.now
+    let now = access.clock.now
     let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
     let ids = references.indices.map { NotificationID(run: run, line: UInt32($0 + 1)) }
     var changes = IntakeChanges()

@@ -4,7 +4,6 @@ internal import Hummingbird
 internal import NIOCore
 internal import NIOHTTP1
 internal import PushService
-package import PushStore
 internal import PushWire
 
 extension Problem {
@@ -36,11 +35,11 @@ extension Request {
   ///   arrives too slowly, with 429 when the owner's bodies take their share of the memory, with
   ///   503 when all bodies together take too much, and with 400 when it is cut off.
   func wholeBody(
-    limit: Int, allowance: Duration, owner: String, until memory: RequestMemory? = nil
+    limit: Int, allowance: Duration, owner: String, clock: any ServiceClock, until memory: RequestMemory? = nil
   ) async throws -> [UInt8] {
     let length = headers[.contentLength].flatMap { Int($0) } ?? 0
     guard length <= limit else { throw Self.tooLarge(limit) }
-    let pace = UploadPace(beganAt: .now, allowance: allowance)
+    let pace = UploadPace(beganAt: clock.uptime, allowance: allowance)
     var bytes: [UInt8] = []
     // What was announced may never come.
     bytes.reserveCapacity(max(0, min(length, 1 << 20)))
@@ -48,7 +47,7 @@ extension Request {
     var room = BodyMemory.Body(.shared, owner: owner, announced: length)
     for try await part in body {
       guard bytes.count + part.readableBytes <= limit else { throw Self.tooLarge(limit) }
-      guard !pace.isTooSlow(byteCount: bytes.count, now: .now) else { throw Self.tooSlow }
+      guard !pace.isTooSlow(byteCount: bytes.count, now: clock.uptime) else { throw Self.tooSlow }
       if !isCounted {
         do throws(BodyMemory.Refusal) { try room.take(part.readableBytes) } catch {
           throw error.problem("bodies", "arrive", action: "Send fewer large bodies at the same time.")
@@ -127,15 +126,6 @@ extension JSONWriter {
       json.field("detail", line.detail)
     }
   }
-}
-
-extension Instant {
-  /// The time of the monotonic clock.
-  static var now: Instant { MachineClock().uptime }
-}
-
-extension StoreInstant {
-  package static var now: StoreInstant { MachineClock().now }
 }
 
 extension Problem {

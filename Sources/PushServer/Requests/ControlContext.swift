@@ -4,6 +4,7 @@ internal import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import PushService
+internal import PushWire
 
 struct ControlContext: RequestContext {
   var coreContext: CoreRequestContextStorage
@@ -36,9 +37,10 @@ struct ControlResponder: HTTPResponder {
   private let router: RouterResponder<ControlContext>
   private let allowed: AllowedMethods
   private let metrics: RequestMetrics
+  private let clock: any ServiceClock
 
-  init(_ router: Router<ControlContext>, metrics: RequestMetrics) {
-    self.metrics = metrics
+  init(_ router: Router<ControlContext>, metrics: RequestMetrics, clock: any ServiceClock) {
+    (self.metrics, self.clock) = (metrics, clock)
     allowed = AllowedMethods(router)
     self.router = router.buildResponder()
   }
@@ -48,10 +50,10 @@ struct ControlResponder: HTTPResponder {
   }
 
   func respond(to request: Request, context: ControlContext) async throws -> Response {
-    let start = ContinuousClock.now
+    let start = clock.uptime
     var response = await answer(to: request, context)
     response.headers[.requestID] = context.id
-    let duration = ContinuousClock.now - start
+    let duration = clock.uptime.since(start)
     // The address without what stands for its parameters: a token may be among them.
     let route = context.route
     metrics.record(duration, route: route, method: request.method, status: response.status)

@@ -1,19 +1,21 @@
 internal import Glibc
-internal import NIOCore
+package import PushService
+internal import PushWire
 
 /// The service manager that has started this process, such as systemd (sd_notify(3)).
 package struct ServiceManager: Sendable {
   private let address: String
+  private let clock: any ServiceClock
   /// How often it wants to hear that the process works; nil: never.
   let watchdogInterval: Duration?
 
   /// - Parameter environment: of the process.
   /// - Returns: nil if no manager asks for notifications.
-  package init?(environment: [String: String]) {
+  package init?(environment: [String: String], clock: any ServiceClock = MachineClock()) {
     guard let address = environment["NOTIFY_SOCKET"], address.hasPrefix("/") || address.hasPrefix("@"),
       address.utf8.count < Self.addressLimit
     else { return nil }
-    self.address = address
+    (self.address, self.clock) = (address, clock)
     let isForOther = environment["WATCHDOG_PID"].map { $0 != String(getpid()) } ?? false
     let interval = environment["WATCHDOG_USEC"].flatMap { Int64($0) }.filter { $0 > 0 && !isForOther }
     watchdogInterval = interval.map { .microseconds($0) }
@@ -33,7 +35,7 @@ package struct ServiceManager: Sendable {
     var lines: [String]
     switch state {
     case .ready: lines = ["READY=1"]
-    case .reloading: lines = ["RELOADING=1", "MONOTONIC_USEC=\(Self.monotonicMicroseconds)"]
+    case .reloading: lines = ["RELOADING=1", "MONOTONIC_USEC=\(clock.uptime.nanoseconds / 1000)"]
     case .stopping: lines = ["STOPPING=1"]
     case .watchdog: lines = ["WATCHDOG=1"]
     }
@@ -43,8 +45,6 @@ package struct ServiceManager: Sendable {
 
   /// The process waits, and is not stuck: neither the time for a start nor the watchdog ends it.
   func waits(status: String) { send("EXTEND_TIMEOUT_USEC=120000000\nWATCHDOG=1\nSTATUS=\(status)", waits: false) }
-
-  private static var monotonicMicroseconds: UInt64 { NIODeadline.now().uptimeNanoseconds / 1000 }
 
   /// How long a message may wait until the manager has read earlier ones.
   private static let writeLimit = timeval(tv_sec: 5, tv_usec: 0)

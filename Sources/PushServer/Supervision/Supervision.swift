@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import NIOCore
 internal import NIOPosix
+internal import PushEngine
 internal import PushService
 internal import PushStore
 internal import ServiceLifecycle
@@ -14,6 +15,7 @@ struct Supervision: Service {
   let store: any Store
   let outcomes: OutcomeRecorder
   let logger: Logger
+  var clock: any ServiceClock = MachineClock()
   /// The API's event loops.
   var loops = MultiThreadedEventLoopGroup.singleton
 
@@ -30,8 +32,8 @@ struct Supervision: Service {
     await cancelWhenGracefulShutdown {
       await withDiscardingTaskGroup { tasks in
         tasks.addTask { await askStore(probe, every: pause) }
-        while (try? await Task.sleep(for: pause)) != nil {
-          let silent = probe.silent(for: pause)
+        while (try? await clock.sleep(for: pause)) != nil {
+          let silent = probe.silent(for: pause, now: clock.uptime)
           if silent.isEmpty {
             manager.notify(.watchdog)
           } else {
@@ -44,20 +46,25 @@ struct Supervision: Service {
   }
 
   private func ask(_ probe: ProgressProbe) {
-    deployment.answer(probe)
+    deployment.answer(probe, now: clock.uptime)
     for (index, loop) in loops.makeIterator().enumerated() {
-      probe.ask("event loop \(index) of the API") { loop.execute($0) }
+      probe.ask("event loop \(index) of the API", now: clock.uptime) { loop.execute($0) }
     }
   }
 
   private func askStore(_ probe: ProgressProbe, every pause: Duration) async {
     // Owed since the first question that the store could not answer.
     var answer: (@Sendable () -> Void)?
-    while (try? await Task.sleep(for: pause)) != nil {
-      probe.ask("the store") { answer = $0 }
-      guard (try? await store.keys()) != nil else { continue }
+    while (try? await clock.sleep(for: pause)) != nil {
+      probe.ask("the store", now: clock.uptime) { answer = $0 }
       // A failed journal is no part that is stuck: it is waited for until it can be written again.
-      guard (try? await outcomes.makeDurableElsewhere()) != nil || deployment.journalFailure != nil else { continue }
+      // Nor is a store that says that it is away.
+      do {
+        _ = try await store.keys()
+        try await outcomes.makeDurableElsewhere(waits: false)
+      } catch let error as StoreError where error.kind == .away {
+      } catch let error as UnsyncedList where error.isAway {
+      } catch { guard deployment.journalFailure != nil else { continue } }
       answer?()
     }
   }

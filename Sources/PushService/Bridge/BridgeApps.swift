@@ -17,7 +17,7 @@ package final class BridgeApps: Sendable {
   private let deployment: Deployment
   private let outcomes: OutcomeRecorder
   private let store: any Store
-  private let clock: any ServiceClock
+  package let clock: any ServiceClock
   private let logger: Logger
   private let budget: MemoryBudget
   private let state = Mutex(State())

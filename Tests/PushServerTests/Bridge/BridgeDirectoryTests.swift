@@ -14,15 +14,15 @@ struct BridgeDirectoryTests {
       tenant.bridgeClients = [pin]
       return tenant
     }
-    #expect(throws: CarillonError.self) { try BridgeDirectory(tenants) }
+    #expect(throws: CarillonError.self) { try BridgeDirectory(tenants, at: 0) }
     var told: [String] = []
-    _ = try BridgeDirectory(tenants) { app, error in
+    _ = try BridgeDirectory(tenants, at: 0) { app, error in
       told.append(app)
       #expect(error.message.contains("/nowhere/client.pem"))
     }
     #expect(told == ["news"])
     var wrong = tenants
     wrong[0].bridgeClients = ["sha256:short"]
-    #expect(throws: CarillonError.self) { try BridgeDirectory(wrong) { _, _ in } }
+    #expect(throws: CarillonError.self) { try BridgeDirectory(wrong, at: 0) { _, _ in } }
   }
 }

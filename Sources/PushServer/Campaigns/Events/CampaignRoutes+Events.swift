@@ -16,7 +16,7 @@ extension CampaignRoutes {
     let (app, grant) = try await readGrant(request, context)
     let id = try await campaign(context, of: app).id
     let log = Mutex(CampaignEventLog())
-    return EventStream(isOpen: isOpen, channel: context.channel).response { [reports] elapsed in
+    return events(context) { [reports] elapsed in
       if log.withLock({ $0.hasEnded }) { return nil }
       guard try await grant.isValid() else { return nil }
       guard let record = try await reports.controller.store.campaignHead(id), record.app == app.id else { return nil }
@@ -29,12 +29,16 @@ extension CampaignRoutes {
   private func getAllEvents(_ request: Request, _ context: ControlContext) async throws -> Response {
     let grant = Grant(try await access.caller(request, context, .read), access.keys, scope: .read)
     let follower = CampaignFollower(reports: reports)
-    return EventStream(isOpen: isOpen, channel: context.channel).response { elapsed in
+    return events(context) { elapsed in
       let caller: Caller
       do { caller = try await grant.demand() } catch is Problem { return nil }
       return try await follower.text(now: elapsed, reach: caller.reach)
     }
   }
+
+  private func events(
+    _ context: ControlContext, _ next: @escaping @Sendable (_ elapsed: Duration) async throws -> String?
+  ) -> Response { EventStream(isOpen: isOpen, channel: context.channel, clock: controller.clock).response(next) }
 }
 
 /// Follows every campaign that has not ended, and every app.

@@ -16,7 +16,7 @@ package final class CampaignController: Sendable {
   }
 
   package let store: any Store
-  let clock: any ServiceClock
+  package let clock: any ServiceClock
   let plantedMistake: PlantedMistake?
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
   /// Campaigns that need a driver.
