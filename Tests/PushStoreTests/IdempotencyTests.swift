@@ -11,7 +11,7 @@ struct IdempotencyTests {
     var answer: StoredAnswer?
   }
 
-  @Test("requests begin, end and are forgotten as in a simple model", arguments: 0..<20, StoreKind.allCases)
+  @Test("requests begin, end and are forgotten as in a simple model", arguments: StoreKind.with(0..<20))
   func model(seed: UInt64, kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     var store = try place.open()

@@ -12,6 +12,11 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
   case sqlite, postgreSQL
 
   var testDescription: String { rawValue }
+
+  /// Each kind with these seeds. A database for each takes longer than a file does.
+  static func with(_ seeds: Range<UInt64>) -> [(UInt64, StoreKind)] {
+    seeds.map { ($0, .sqlite) } + seeds.prefix(5).map { ($0, .postgreSQL) }
+  }
 }
 
 /// Where a test's store is: a file, or a database of its own on the tests' server.

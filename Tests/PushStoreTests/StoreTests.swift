@@ -118,7 +118,7 @@ struct StoreTests {
     #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
   }
 
-  @Test("lines are counted once, however often they were heard of", arguments: 0..<40, StoreKind.allCases)
+  @Test("lines are counted once, however often they were heard of", arguments: StoreKind.with(0..<40))
   func outcomes(seed: UInt64, kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     let store = try place.open()

@@ -5,7 +5,7 @@ internal import Testing
 
 @Suite("Devices in the store")
 struct DeviceTests {
-  @Test("the store has what a simple model has, also after it was opened again", arguments: 0..<30, StoreKind.allCases)
+  @Test("the store has what a simple model has, also after it was opened again", arguments: StoreKind.with(0..<30))
   func model(seed: UInt64, kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     var store = try place.open()
