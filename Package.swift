@@ -245,7 +245,10 @@ case "shared-memory":
   }
 case "store":
   // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
-  keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStorePostgreSQL", "PushStoreSQLite", "PushStoreTests", "CPostgreSQL"]))
+  keepOnly(
+    engineParts.union([
+      "PushEngine", "PushStore", "PushStorePostgreSQL", "PushStoreSQLite", "PushStoreTests", "CPostgreSQL",
+    ]))
 case "engine":
   keepOnly(
     engineParts.union(["PushEngine", "PushGateway", "Carillon", "PushSend", "PushStore", "PushService"])

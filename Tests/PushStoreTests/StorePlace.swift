@@ -34,6 +34,16 @@ final class StorePlace: Sendable {
     guard let database else { return try SQLiteStore(path: folder.path("store.db")) }
     return try PostgreSQLStore(database)
   }
+
+  /// - Parameter folder: of the socket of a proxy in front of the server.
+  func open(through folder: String) throws(StoreError) -> any Store {
+    guard var database else { return try open() }
+    database.hosts = [PostgreSQLSettings.Host(name: folder)]
+    return try PostgreSQLStore(database)
+  }
+
+  /// The server's socket; nil: there is no server.
+  var socket: String? { database.flatMap(\.hosts.first).map { $0.name + "/.s.PGSQL.\($0.port)" } }
 }
 
 /// A PostgreSQL server for all tests of the process. It ends with the process, however that ends.
