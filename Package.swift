@@ -45,6 +45,7 @@ let package = Package(
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
     .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
+    .systemLibrary(name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
 
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
@@ -74,6 +75,8 @@ let package = Package(
         "PushStore", .product(name: "GRDB", package: "GRDB.swift", condition: service),
       ],
       swiftSettings: settings),
+    .target(
+      name: "PushStorePostgreSQL", dependencies: ["PushStore", "CPostgreSQL"], swiftSettings: settings),
     .target(
       name: "PushService",
       dependencies: [
@@ -155,7 +158,7 @@ let package = Package(
     .testTarget(
       name: "PushStoreTests",
       dependencies: [
-        "PushStore", "PushStoreSQLite", "Support",
+        "PushStore", "PushStorePostgreSQL", "PushStoreSQLite", "Support",
         .product(name: "GRDB", package: "GRDB.swift", condition: service),
         .product(name: "GRDBSQLite", package: "GRDB.swift", condition: service),
       ],
@@ -242,7 +245,10 @@ case "shared-memory":
   }
 case "store":
   // To measure PushStore (Tests/PushStoreTests/Devices/AudienceMeasurement.swift).
-  keepOnly(engineParts.union(["PushEngine", "PushStore", "PushStoreSQLite", "PushStoreTests"]))
+  keepOnly(
+    engineParts.union([
+      "PushEngine", "PushStore", "PushStorePostgreSQL", "PushStoreSQLite", "PushStoreTests", "CPostgreSQL",
+    ]))
 case "engine":
   keepOnly(
     engineParts.union(["PushEngine", "PushGateway", "Carillon", "PushSend", "PushStore", "PushService"])

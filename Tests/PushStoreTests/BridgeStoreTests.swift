@@ -26,10 +26,10 @@ struct BridgeStoreTests {
     return changes
   }
 
-  @Test("frames come back with their outcomes, unless their connection has ended")
-  func frames() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("frames come back with their outcomes, unless their connection has ended", arguments: StoreKind.allCases)
+  func frames(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = firstFrames
     // These follow at once: they become one row.
     changes.bridge.add(frames(1, position: 4, firstFrame: 4, line: 5, count: 2))
@@ -58,10 +58,10 @@ struct BridgeStoreTests {
     #expect(try await store.alreadyDelivered(app: "other").last == nil)
   }
 
-  @Test("frames stay until their run has ended, and then as long as they may come again")
-  func age() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("frames stay until their run has ended, and then as long as they may come again", arguments: StoreKind.allCases)
+  func age(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = firstFrames
     changes.bridge.ended.append(
       EndedConnection(connection: 1, from: 3, recentFrom: nil, at: StoreInstant(milliseconds: 5000)))
@@ -82,10 +82,12 @@ struct BridgeStoreTests {
     #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 0)).isEmpty)
   }
 
-  @Test("frames that were recognised say so, and the last sign of life is a frame's or one that was noted")
-  func signs() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test(
+    "frames that were recognised say so, and the last sign of life is a frame's or one that was noted",
+    arguments: StoreKind.allCases)
+  func signs(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     #expect(try await store.lastSignOfBridge() == nil)
     var changes = firstFrames
     var again = frames(1, position: 4, firstFrame: 4, line: 5, count: 2)
@@ -99,10 +101,11 @@ struct BridgeStoreTests {
     #expect(try await store.lastSignOfBridge() == StoreInstant(milliseconds: 9000))
   }
 
-  @Test("of a connection whose process was killed, the process's last sign of life is kept")
-  func killed() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test(
+    "of a connection whose process was killed, the process's last sign of life is kept", arguments: StoreKind.allCases)
+  func killed(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = firstFrames
     changes.bridge.ended = [
       EndedConnection(
@@ -114,10 +117,10 @@ struct BridgeStoreTests {
     #expect(found.map(\.end?.lastSign) == [StoreInstant(milliseconds: 6000)])
   }
 
-  @Test("as many frames of a client are kept as it may have")
-  func bounded() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("as many frames of a client are kept as it may have", arguments: StoreKind.allCases)
+  func bounded(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     for index in 0..<10 as Range<Int64> {
       var changes = IntakeChanges()
       changes.bridge.countLimit = 30
@@ -129,10 +132,12 @@ struct BridgeStoreTests {
     #expect(found.map(\.frames.position) == [60, 70, 80, 90])
   }
 
-  @Test("feedback is handed out from where the last client was, without devices that came back")
-  func feedback() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test(
+    "feedback is handed out from where the last client was, without devices that came back",
+    arguments: StoreKind.allCases)
+  func feedback(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = IntakeChanges()
     for token in 1...3 as ClosedRange<UInt8> {
       changes.gone.append(
@@ -156,10 +161,10 @@ struct BridgeStoreTests {
     #expect(try await store.lastFeedback(app: "other") == 0)
   }
 
-  @Test("each device is listed once, as it was found last, in any pages", arguments: [1, 3, 10])
-  func eachDeviceOnce(limit: Int) async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("each device is listed once, as it was found last, in any pages", arguments: [1, 3, 10], StoreKind.allCases)
+  func eachDeviceOnce(limit: Int, kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     func find(_ tokens: [UInt8], at milliseconds: Int64) throws {
       var changes = IntakeChanges()
       changes.gone = tokens.map {

@@ -9,22 +9,16 @@ internal import Testing
 
 @Suite("campaigns in the store")
 struct CampaignStoreTests {
-  private let place: Workplace
-  private let store: SQLiteStore
-
-  init() throws {
-    place = try Workplace()
-    store = try SQLiteStore(path: place.path("store.db"))
-  }
-
   private static func campaign(_ number: UInt64, app: String = "news") -> StoredCampaign {
     StoredCampaign(
       id: StoredUUID(high: 0x0190_0000_0000_7000 + number << 16, low: 0x8000_0000_0000_0000 | number), app: app,
       state: "draft", content: Array("{\"name\":\"\(number)\"}".utf8), createdAt: StoreInstant(milliseconds: 1))
   }
 
-  @Test("a change counts only from the version that was read")
-  func versions() async throws {
+  @Test("a change counts only from the version that was read", arguments: StoreKind.allCases)
+  func versions(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var campaign = Self.campaign(1)
     #expect(try await store.add(campaign, openLimit: .max))
     campaign.state = "running"
@@ -40,8 +34,11 @@ struct CampaignStoreTests {
     try store.close()
   }
 
-  @Test("pages are an app's campaigns, the newest first; open ones are those of all apps")
-  func pages() async throws {
+  @Test(
+    "pages are an app's campaigns, the newest first; open ones are those of all apps", arguments: StoreKind.allCases)
+  func pages(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     for number in 1...25 as ClosedRange<UInt64> {
       var campaign = Self.campaign(number, app: number % 5 == 0 ? "chat" : "news")
       if number % 2 == 0 { campaign.endedAt = StoreInstant(milliseconds: Int64(number)) }
@@ -68,8 +65,12 @@ struct CampaignStoreTests {
     try store.close()
   }
 
-  @Test("parts are made once; their accounts come later, or with them; all goes with the campaign")
-  func parts() async throws {
+  @Test(
+    "parts are made once; their accounts come later, or with them; all goes with the campaign",
+    arguments: StoreKind.allCases)
+  func parts(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var campaign = Self.campaign(1)
     #expect(try await store.add(campaign, openLimit: .max))
     func part(_ number: Int, _ content: String) -> StoredCampaignPart {
@@ -98,8 +99,11 @@ struct CampaignStoreTests {
     try store.close()
   }
 
-  @Test("a part is begun once, and again after it was renewed; one that has ended stays so")
-  func beginnings() async throws {
+  @Test(
+    "a part is begun once, and again after it was renewed; one that has ended stays so", arguments: StoreKind.allCases)
+  func beginnings(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     let campaign = Self.campaign(1)
     #expect(try await store.add(campaign, openLimit: .max))
     let parts = [0, 1].map { StoredCampaignPart(number: $0, dueAt: StoreInstant(milliseconds: 1), content: []) }
@@ -121,8 +125,10 @@ struct CampaignStoreTests {
     try store.close()
   }
 
-  @Test("what nobody has changed for long is forgotten, if it is in such a state")
-  func unchanged() async throws {
+  @Test("what nobody has changed for long is forgotten, if it is in such a state", arguments: StoreKind.allCases)
+  func unchanged(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     for (number, state) in ["draft", "draft", "uploading", "running"].enumerated() {
       var campaign = Self.campaign(UInt64(number))
       campaign.state = state
@@ -141,8 +147,12 @@ struct CampaignStoreTests {
     try store.close()
   }
 
-  @Test("an app has so many campaigns that have not ended; those of others and ended ones do not count")
-  func openLimit() async throws {
+  @Test(
+    "an app has so many campaigns that have not ended; those of others and ended ones do not count",
+    arguments: StoreKind.allCases)
+  func openLimit(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var ended = Self.campaign(1)
     ended.endedAt = StoreInstant(milliseconds: 9)
     #expect(try await store.add(ended, openLimit: 2))
@@ -158,10 +168,10 @@ struct CampaignStoreTests {
     try store.close()
   }
 
-  @Test("the parts of more campaigns than one statement has room for are read")
-  func manyCampaigns() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("the parts of more campaigns than one statement has room for are read", arguments: StoreKind.allCases)
+  func manyCampaigns(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     let campaign = Self.campaign(1)
     #expect(try await store.add(campaign, openLimit: .max))
     try await store.add([StoredCampaignPart(number: 0, dueAt: campaign.createdAt, content: [1])], of: campaign.id)
@@ -174,6 +184,8 @@ struct CampaignStoreTests {
 
   @Test("lists, counts, heads and parts are read without the table of plans, whoever asks")
   func withoutPlans() async throws {
+    let place = try Workplace()
+    let store = try SQLiteStore(path: place.path("store.db"))
     var campaign = Self.campaign(1)
     campaign.head.summary.name = "sale"
     campaign.audienceCount = 12
@@ -204,6 +216,7 @@ struct CampaignStoreTests {
 
   @Test("a store of the version before keeps its plans, and knows what lists show of them")
   func migration() async throws {
+    let place = try Workplace()
     let path = place.path("old.db")
     let old = try DatabaseQueue(path: path)
     try Schema.migrator.migrate(old, upTo: "11: all apps is a word")

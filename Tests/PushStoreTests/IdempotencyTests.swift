@@ -11,10 +11,10 @@ struct IdempotencyTests {
     var answer: StoredAnswer?
   }
 
-  @Test("requests begin, end and are forgotten as in a simple model", arguments: 0..<20)
-  func model(seed: UInt64) async throws {
-    let place = try Workplace()
-    var store = try SQLiteStore(path: place.path("store.db"))
+  @Test("requests begin, end and are forgotten as in a simple model", arguments: StoreKind.with(0..<20))
+  func model(seed: UInt64, kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    var store = try place.open()
     var random = SeededGenerator(seed: seed)
     var rows: [String: Row] = [:]
     var now: Int64 = 1_000
@@ -52,16 +52,16 @@ struct IdempotencyTests {
         rows = rows.filter { $0.value.begunAt >= now - 300 }
       default:
         try store.close()
-        store = try SQLiteStore(path: place.path("store.db"))
+        store = try place.open()
       }
     }
     try store.close()
   }
 
-  @Test("of many that begin at once with one key, one is new")
-  func concurrent() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("of many that begin at once with one key, one is new", arguments: StoreKind.allCases)
+  func concurrent(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     for round in 0..<20 {
       let found = try await withThrowingTaskGroup(of: IdempotentBeginning.self) { group in
         for _ in 0..<16 {

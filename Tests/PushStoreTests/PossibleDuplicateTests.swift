@@ -1,26 +1,24 @@
 internal import Foundation
 internal import GRDB
+internal import PushStore
 internal import Support
 internal import Testing
 
-@testable internal import PushStore
 @testable internal import PushStoreSQLite
 
 @Suite("Notifications of which copies may have arrived")
 struct PossibleDuplicateTests {
-  private let place: Workplace
   private static let run = StoredRunID(high: 7, low: 8)
 
-  init() throws { place = try Workplace() }
-
-  private func counts(_ store: SQLiteStore, _ lines: ClosedRange<UInt32>) async throws -> [Int] {
+  private func counts(_ store: any Store, _ lines: ClosedRange<UInt32>) async throws -> [Int] {
     let counts = try await store.outcomes(of: [StoredLines(run: Self.run, lines: lines)])
     return [counts.doubted, counts.copies]
   }
 
-  @Test("each time counts as a copy, and each notification once as a duplicate")
-  func copies() async throws {
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("each time counts as a copy, and each notification once as a duplicate", arguments: StoreKind.allCases)
+  func copies(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = IntakeChanges()
     changes.began = [(run: Self.run, app: "news", at: StoreInstant(milliseconds: 1))]
     let ranges: [ClosedRange<UInt32>] = [1...10, 1...10, 5...20, 30...30, 1...3]
@@ -34,6 +32,7 @@ struct PossibleDuplicateTests {
 
   @Test("what an older store knows counts as one copy each")
   func olderStore() async throws {
+    let place = try Workplace()
     let path = place.path("older.db")
     let older = try DatabaseQueue(path: path)
     try Schema.migrator.migrate(older, upTo: "9: campaigns that the journal knows")

@@ -5,10 +5,11 @@ internal import Testing
 
 @Suite("References in the store")
 struct ReferenceTests {
-  @Test("a reference is kept as long as its run, and without a run as long as outcomes are")
-  func references() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test(
+    "a reference is kept as long as its run, and without a run as long as outcomes are", arguments: StoreKind.allCases)
+  func references(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     // Runs that began in the milliseconds 1,000 and 2,000.
     let runs = [1_000, 2_000].map { StoredRunID(high: UInt64($0) << 16 | 0x7abc, low: 0x8000_0001) }
     let ids = runs.flatMap { run in (1...3_000).map { StoredNotificationID(run: run, line: $0) } }

@@ -20,9 +20,10 @@ struct StoreTests {
     return changes
   }
 
-  @Test("a key is found again, in order, and can be revoked once")
-  func keys() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test("a key is found again, in order, and can be revoked once", arguments: StoreKind.allCases)
+  func keys(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     let first = StoredKey(
       id: "a", name: "one", digest: [1, 2], scopes: ["send", "read"], reach: .all,
       createdAt: StoreInstant(milliseconds: 1)
@@ -43,9 +44,12 @@ struct StoreTests {
     try store.close()
   }
 
-  @Test("a key reaches no further than the one that creates it, and a revoked one creates none")
-  func creators() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test(
+    "a key reaches no further than the one that creates it, and a revoked one creates none",
+    arguments: StoreKind.allCases)
+  func creators(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     func key(_ id: String, _ reach: AppReach) -> StoredKey {
       StoredKey(
         id: id, name: id, digest: [1], scopes: ["admin"], reach: reach, createdAt: StoreInstant(milliseconds: 1))
@@ -114,9 +118,10 @@ struct StoreTests {
     #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
   }
 
-  @Test("lines are counted once, however often they were heard of", arguments: 0..<40)
-  func outcomes(seed: UInt64) async throws {
-    let store = try SQLiteStore(path: path)
+  @Test("lines are counted once, however often they were heard of", arguments: StoreKind.with(0..<40))
+  func outcomes(seed: UInt64, kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     try store.write(Self.began())
     var random = SeededGenerator(seed: seed)
     let limit: UInt32 = 200
@@ -174,9 +179,10 @@ struct StoreTests {
     try store.close()
   }
 
-  @Test("a batch keeps its parts in order; what is not there is nil")
-  func batches() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test("a batch keeps its parts in order; what is not there is nil", arguments: StoreKind.allCases)
+  func batches(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     let other = StoredRunID(high: .max, low: .max)
     let batch = StoredBatch(
       id: StoredUUID(high: .max, low: 1), app: "news",
@@ -188,9 +194,10 @@ struct StoreTests {
     try store.close()
   }
 
-  @Test("gone devices have a stable order, a page after the other")
-  func goneDevices() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test("gone devices have a stable order, a page after the other", arguments: StoreKind.allCases)
+  func goneDevices(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = Self.began()
     for index in 1...25 {
       let app = index % 5 == 0 ? "chat" : "news"
@@ -211,9 +218,10 @@ struct StoreTests {
     try store.close()
   }
 
-  @Test("what ended long ago is forgotten, what goes on is not")
-  func forgetting() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test("what ended long ago is forgotten, what goes on is not", arguments: StoreKind.allCases)
+  func forgetting(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = Self.began()
     let second = StoredRunID(high: 1, low: 2)
     changes.began.append((run: second, app: "news", at: StoreInstant(milliseconds: 1)))
@@ -237,9 +245,10 @@ struct StoreTests {
     try store.close()
   }
 
-  @Test("a batch is forgotten with the last of its runs, however old it is")
-  func oldBatches() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test("a batch is forgotten with the last of its runs, however old it is", arguments: StoreKind.allCases)
+  func oldBatches(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     try store.write(Self.began())
     let gone = StoredRunID(high: 2, low: 2)
     func batch(_ number: UInt64, _ runs: [StoredRunID]) -> StoredBatch {
@@ -262,9 +271,11 @@ struct StoreTests {
     try store.close()
   }
 
-  @Test("runs that no journal goes on with are ended, so that they are forgotten some day")
-  func abandonedRuns() async throws {
-    let store = try SQLiteStore(path: path)
+  @Test(
+    "runs that no journal goes on with are ended, so that they are forgotten some day", arguments: StoreKind.allCases)
+  func abandonedRuns(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     var changes = Self.began()
     let (open, ended) = (StoredRunID(high: 1, low: .max), StoredRunID(high: 3, low: 3))
     for run in [open, ended] {

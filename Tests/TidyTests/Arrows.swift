@@ -10,6 +10,7 @@ enum Arrows {
     "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL", "CNGHTTP2"],
     "PushStore": [],
     "PushStoreSQLite": ["PushStore", "GRDB", "Foundation"],
+    "PushStorePostgreSQL": ["PushStore", "CPostgreSQL"],
     "PushEngine": ["PushWire", "PushTransport", "PushJournal"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
     "Carillon": [
@@ -42,6 +43,7 @@ enum Arrows {
   /// C libraries with the only module that may import them.
   static let onlyImporter: [String: String] = [
     "COpenSSL": "PushTransport", "CNGHTTP2": "PushTransport", "CLZ4": "PushJournal",
+    "CPostgreSQL": "PushStorePostgreSQL",
   ]
 
   struct Import {

@@ -8,11 +8,12 @@ scratch="$repository/.build/ops"
 mkdir -p "$scratch"
 
 # The libraries that the build links, and pkg-config to find their headers.
-packages=(libssl-dev libnghttp2-dev libsqlite3-dev liblz4-dev pkg-config openssl)
+packages=(libssl-dev libnghttp2-dev libsqlite3-dev liblz4-dev libpq-dev pkg-config openssl)
 # What the tests need besides: Python for Tests/IntegrationTests/ForeignGateway.py, the lz4 tool to
 # read the journal's files, nghttpd, nghttp and h2load for both sides of HTTP/2, Chromium for the
-# dashboard, and systemd-analyze for the unit file.
+# dashboard, systemd-analyze for the unit file, and a PostgreSQL server for the store on it.
 test_packages=(lz4 python3 python3-venv curl nghttp2-client nghttp2-server chromium chromium-driver systemd)
+test_packages+=(postgresql)
 
 tests_passed=0
 tests_failed=0

@@ -5,13 +5,10 @@ internal import Testing
 
 @Suite("Devices in the store")
 struct DeviceTests {
-  private let place = try? Workplace()
-
-  private func open() throws -> SQLiteStore { try SQLiteStore(path: #require(place).path("store.db")) }
-
-  @Test("the store has what a simple model has, also after it was opened again", arguments: 0..<30)
-  func model(seed: UInt64) async throws {
-    var store = try open()
+  @Test("the store has what a simple model has, also after it was opened again", arguments: StoreKind.with(0..<30))
+  func model(seed: UInt64, kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    var store = try place.open()
     var model = DeviceModel()
     var random = SeededGenerator(seed: seed)
     for step in 0..<150 {
@@ -42,13 +39,13 @@ struct DeviceTests {
       }
     }
     try store.close()
-    store = try open()
+    store = try place.open()
     for app in DeviceModel.apps { try await compare(store, model, app, &random) }
     try store.close()
   }
 
   private func compare(
-    _ store: SQLiteStore, _ model: DeviceModel, _ app: String, _ random: inout SeededGenerator
+    _ store: any Store, _ model: DeviceModel, _ app: String, _ random: inout SeededGenerator
   ) async throws {
     let seed = random.seed
     for tag in [nil] + DeviceModel.tags.map(Optional.some) {
@@ -93,9 +90,12 @@ struct DeviceTests {
     }
   }
 
-  @Test("a device that registers after the audience was fixed is not in it, also when keys became free")
-  func laterDevices() async throws {
-    let store = try open()
+  @Test(
+    "a device that registers after the audience was fixed is not in it, also when keys became free",
+    arguments: StoreKind.allCases)
+  func laterDevices(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     func register(_ token: UInt8) async throws {
       _ = try await store.register(
         DeviceRegistration(
@@ -113,9 +113,12 @@ struct DeviceTests {
     try store.close()
   }
 
-  @Test("a device whose token is replaced while its audience is read is read once, whichever was registered first")
-  func replacedMeanwhile() async throws {
-    let store = try open()
+  @Test(
+    "a device whose token is replaced while its audience is read is read once, whichever was registered first",
+    arguments: StoreKind.allCases)
+  func replacedMeanwhile(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     func register(_ token: UInt8, replacing old: UInt8? = nil) async throws {
       var registration = DeviceRegistration(
         token: [token], replacedToken: old.map { [$0] }, newID: StoredUUID(high: UInt64(token), low: 1),
@@ -147,9 +150,12 @@ struct DeviceTests {
     try store.close()
   }
 
-  @Test("a device that two have become is there under both keys while a campaign is unfinished, and not longer")
-  func merged() async throws {
-    let store = try open()
+  @Test(
+    "a device that two have become is there under both keys while a campaign is unfinished, and not longer",
+    arguments: StoreKind.allCases)
+  func merged(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     func register(_ token: UInt8, replacing old: UInt8? = nil) async throws {
       _ = try await store.register(
         DeviceRegistration(
@@ -188,9 +194,11 @@ struct DeviceTests {
     try store.close()
   }
 
-  @Test("few matches among many devices: the page is full, though each read looks at a part")
-  func sparse() async throws {
-    let store = try open()
+  @Test(
+    "few matches among many devices: the page is full, though each read looks at a part", arguments: StoreKind.allCases)
+  func sparse(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     let count = 45_000
     for start in stride(from: 0, to: count, by: 1_000) {
       let entries = (start..<start + 1_000).map { index in

@@ -1,0 +1,3 @@
+// libpq as Swift sees it.
+#pragma once
+#include <libpq-fe.h>

@@ -1,0 +1,268 @@
+internal import CPostgreSQL
+internal import Glibc
+internal import PushStore
+
+/// A session with the server. It belongs to one thread at a time.
+///
+/// libpq never waits here: everything that could goes through `poll` with a deadline, because a
+/// server that is stopped keeps its connections open.
+@safe final class PostgreSQLConnection {
+  /// Warnings of the statements that run. libpq has its address.
+  private final class Notices {
+    /// The server says that it could not wait for its standby: what was committed may be lost.
+    var hasUnreplicatedCommit = false
+  }
+
+  private let connection: OpaquePointer
+  private let name: String
+  private let notices = Notices()
+  /// The names of prepared statements, by their text.
+  private var prepared: [String: String] = [:]
+  /// It can be used no longer.
+  private(set) var isBroken = false
+  /// The same was asked for before, and may have been carried out: its answer was lost.
+  var isRepeating = false
+
+  /// - Parameters:
+  ///   - connection: open; closed with this object.
+  ///   - name: of the server, for messages.
+  init(_ connection: OpaquePointer, name: String) {
+    unsafe (self.connection, self.name) = unsafe (connection, name)
+    _ = unsafe PQsetnonblocking(connection, 1)
+    unsafe PQsetNoticeReceiver(
+      connection,
+      { context, result in
+        guard let context = unsafe context, let code = unsafe PQresultErrorField(result, Field.code) else { return }
+        // 01000 has no number of its own for "canceling wait for synchronous replication".
+        guard unsafe String(cString: code) == "01000" else { return }
+        unsafe Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().hasUnreplicatedCommit = true
+      }, Unmanaged.passUnretained(notices).toOpaque())
+  }
+
+  deinit { unsafe PQfinish(connection) }
+
+  /// Letters of the fields of an error (postgres_ext.h), which Swift does not import.
+  private enum Field {
+    static let code = Int32(UInt8(ascii: "C"))
+    static let message = Int32(UInt8(ascii: "M"))
+  }
+
+  // MARK: Statements
+
+  /// Runs statements in one round trip, all or none of them.
+  ///
+  /// - Throws: ``StoreError``; `away` if the connection was lost, or the deadline passed: the
+  ///   statements may have been carried out.
+  func transaction(
+    _ statements: [PostgreSQLStatement], by deadline: MonotonicTime
+  ) throws(StoreError) -> [PostgreSQLRows] {
+    let all = [PostgreSQLStatement("BEGIN")] + statements + [PostgreSQLStatement("COMMIT")]
+    return Array(try run(all, by: deadline)[1...statements.count])
+  }
+
+  /// Runs statements in one round trip. Only for those that write nothing, and those between a
+  /// BEGIN and a COMMIT of their own: the server commits what is left when it answers the end.
+  func run(_ statements: [PostgreSQLStatement], by deadline: MonotonicTime) throws(StoreError) -> [PostgreSQLRows] {
+    notices.hasUnreplicatedCommit = false
+    guard unsafe PQenterPipelineMode(connection) == 1 else { throw broken("it has no pipeline") }
+    let added = try send(statements)
+    var rows: [PostgreSQLRows] = []
+    var problem: StoreError?
+    for index in 0..<statements.count {
+      if let name = added[index] {
+        if try result(by: deadline, &problem) != nil { prepared[statements[index].sql] = name }
+      }
+      if let found = try result(by: deadline, &problem) { rows.append(found) }
+    }
+    try end(by: deadline)
+    if let problem {
+      try rollBack(by: deadline)
+      throw problem
+    }
+    if notices.hasUnreplicatedCommit { throw broken("a commit did not wait for the standby") }
+    return rows
+  }
+
+  /// - Returns: by index, the names of statements that are prepared first.
+  private func send(_ statements: [PostgreSQLStatement]) throws(StoreError) -> [Int: String] {
+    var added: [Int: String] = [:]
+    var names: [String: String] = [:]
+    for (index, statement) in statements.enumerated() {
+      var name = prepared[statement.sql] ?? names[statement.sql]
+      if name == nil {
+        let new = "s\(prepared.count + names.count)"
+        let types = statement.values.map(\.type)
+        guard unsafe PQsendPrepare(connection, new, statement.sql, Int32(types.count), types) == 1 else {
+          throw broken("a statement cannot be sent")
+        }
+        (name, added[index], names[statement.sql]) = (new, new, new)
+      }
+      guard let name, try send(name, statement.values) else { throw broken("a statement cannot be sent") }
+    }
+    guard unsafe PQpipelineSync(connection) == 1 else { throw broken("a statement cannot be sent") }
+    return added
+  }
+
+  private func send(_ name: String, _ values: [PostgreSQLValue]) throws(StoreError) -> Bool {
+    // One piece of memory for all of them: libpq copies it.
+    var memory: [UInt8] = []
+    var places: [(start: Int, count: Int)?] = []
+    for value in values {
+      guard let bytes = value.binary else {
+        places.append(nil)
+        continue
+      }
+      places.append((memory.count, bytes.count))
+      memory += bytes
+      // Also an empty value has an address.
+      memory.append(0)
+    }
+    let lengths = places.map { Int32($0?.count ?? 0) }
+    let formats = [Int32](repeating: 1, count: values.count)
+    return unsafe memory.withUnsafeBytes { bytes in
+      let pointers = unsafe places.map { place in
+        unsafe place.flatMap { unsafe bytes.baseAddress?.advanced(by: $0.start).assumingMemoryBound(to: CChar.self) }
+      }
+      return unsafe PQsendQueryPrepared(connection, name, Int32(values.count), pointers, lengths, formats, 1) == 1
+    }
+  }
+
+  /// The result of the next command; nil if it failed, or an earlier one did.
+  private func result(by deadline: MonotonicTime, _ problem: inout StoreError?) throws(StoreError) -> PostgreSQLRows? {
+    guard let result = unsafe try next(by: deadline) else { throw broken("an answer is missing") }
+    let rows = unsafe PostgreSQLRows(result)
+    let status = unsafe PQresultStatus(result)
+    if status == PGRES_FATAL_ERROR, problem == nil { problem = unsafe error(result) }
+    let hasFailed = status == PGRES_FATAL_ERROR || status == PGRES_PIPELINE_ABORTED
+    // Behind each command's results comes none.
+    if let other = unsafe try next(by: deadline) {
+      unsafe PQclear(other)
+      throw broken("an answer is not understood")
+    }
+    return hasFailed ? nil : rows
+  }
+
+  private func end(by deadline: MonotonicTime) throws(StoreError) {
+    guard let result = unsafe try next(by: deadline) else { throw broken("an answer is missing") }
+    defer { unsafe PQclear(result) }
+    guard unsafe PQresultStatus(result) == PGRES_PIPELINE_SYNC, unsafe PQexitPipelineMode(connection) == 1 else {
+      throw broken("an answer is not understood")
+    }
+  }
+
+  private func rollBack(by deadline: MonotonicTime) throws(StoreError) {
+    guard unsafe PQtransactionStatus(connection) != PQTRANS_IDLE else { return }
+    guard unsafe PQsendQuery(connection, "ROLLBACK") == 1 else { throw broken("it cannot roll back") }
+    while let result = unsafe try next(by: deadline) { unsafe PQclear(result) }
+    guard unsafe PQtransactionStatus(connection) == PQTRANS_IDLE else { throw broken("it cannot roll back") }
+  }
+
+  /// Statements that cannot be prepared, such as those of a schema, in one round trip.
+  func script(_ sql: String, by deadline: MonotonicTime) throws(StoreError) {
+    notices.hasUnreplicatedCommit = false
+    guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
+    var problem: StoreError?
+    while let result = unsafe try next(by: deadline) {
+      if unsafe PQresultStatus(result) == PGRES_FATAL_ERROR, problem == nil { problem = unsafe error(result) }
+      unsafe PQclear(result)
+    }
+    if let problem {
+      try rollBack(by: deadline)
+      throw problem
+    }
+  }
+
+  // MARK: Waiting
+
+  /// The next result, once it is there.
+  private func next(by deadline: MonotonicTime) throws(StoreError) -> OpaquePointer? {
+    while true {
+      let unsent = unsafe PQflush(connection)
+      guard unsent >= 0 else { throw broken(message) }
+      if unsafe PQisBusy(connection) == 0 { return unsafe PQgetResult(connection) }
+      let events = unsent == 0 ? POLLIN : POLLIN | POLLOUT
+      guard unsafe Self.wait(for: PQsocket(connection), Int16(events), by: deadline) else {
+        throw broken("no answer in time")
+      }
+      guard unsafe PQconsumeInput(connection) == 1 else { throw broken(message) }
+    }
+  }
+
+  /// - Returns: false if the deadline passed.
+  static func wait(for socket: Int32, _ events: Int16, by deadline: MonotonicTime) -> Bool {
+    while true {
+      let left = deadline.millisecondsLeft
+      guard left > 0 else { return false }
+      var descriptor = pollfd(fd: socket, events: events, revents: 0)
+      let count = unsafe poll(&descriptor, 1, Int32(clamping: left))
+      if count > 0 { return true }
+      guard count == 0 || errno == EINTR else { return true }
+    }
+  }
+
+  // MARK: Errors
+
+  private var message: String {
+    unsafe String(cString: PQerrorMessage(connection)).split(separator: "\n").first.map(String.init)
+      ?? "the connection was lost"
+  }
+
+  private func broken(_ what: String) -> StoreError {
+    isBroken = true
+    return .away(name, what)
+  }
+
+  private func error(_ result: OpaquePointer) -> StoreError {
+    let code = unsafe PQresultErrorField(result, Field.code).map { unsafe String(cString: $0) } ?? ""
+    let text = unsafe PQresultErrorField(result, Field.message).map { unsafe String(cString: $0) } ?? message
+    let error = StoreError(postgreSQL: code, text, name: name)
+    // Whoever is shut down, or is a standby now, has to be dialled again.
+    if error.kind == .away, !StoreError.isConflict(code) { isBroken = true }
+    return error
+  }
+}
+
+/// A point of the monotonic clock.
+struct MonotonicTime: Comparable, Sendable {
+  private let nanoseconds: Int64
+
+  private init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+  static var now: MonotonicTime {
+    var time = timespec()
+    unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+    return MonotonicTime(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+  }
+
+  static func after(_ duration: Duration) -> MonotonicTime {
+    MonotonicTime(nanoseconds: now.nanoseconds + Int64(duration / .nanoseconds(1)))
+  }
+
+  /// Rounded up; 0 once it has passed.
+  var millisecondsLeft: Int64 { max(0, (nanoseconds - Self.now.nanoseconds + 999_999) / 1_000_000) }
+
+  static func < (first: MonotonicTime, second: MonotonicTime) -> Bool { first.nanoseconds < second.nanoseconds }
+}
+
+extension StoreError {
+  static func away(_ name: String, _ what: String) -> StoreError {
+    StoreError(.away, path: name, "the database \(name) does not answer: \(what)")
+  }
+
+  /// Two transactions wanted the same: the same again can succeed at once.
+  static func isConflict(_ code: String) -> Bool { ["40001", "40P01", "55P03"].contains(code) }
+
+  /// - Parameter code: an SQLSTATE (PostgreSQL, appendix A).
+  init(postgreSQL code: String, _ text: String, name: String) {
+    let what = "the database \(name): \(text) (\(code))"
+    switch code {
+    case "53100": self.init(.full, path: name, what)
+    // Wrong user, password, database or rights.
+    case "28000", "28P01", "3D000", "42501": self.init(.unusable, path: name, what)
+    // Read-only: a standby, or one that was demoted. Others are shut down, or have no place.
+    case "25006", "53300", "57P01", "57P02", "57P03": self.init(.away, path: name, what)
+    default:
+      self.init(Self.isConflict(code) || code.hasPrefix("08") ? .away : .failed, path: name, what)
+    }
+  }
+}

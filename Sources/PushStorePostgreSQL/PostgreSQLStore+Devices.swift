@@ -1,0 +1,372 @@
+package import PushStore
+
+extension PostgreSQLStore {
+  package func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice {
+    guard let found = try await register([device], app: app, .request).first else {
+      throw StoreError(.failed, path: settings.name, "the database \(settings.name) lost a device")
+    }
+    return found
+  }
+
+  package func importDevices(
+    _ devices: [DeviceRegistration], app: String
+  ) async throws(StoreError) -> [RegisteredDevice] {
+    try await register(devices, app: app, .bulk)
+  }
+
+  private func register(
+    _ devices: [DeviceRegistration], app: String, _ use: PostgreSQLPool.Use
+  ) async throws(StoreError) -> [RegisteredDevice] {
+    let number = try await names.make(app)
+    var words: Set<String> = []
+    for device in devices {
+      if case .set(let language?) = device.language { words.insert(language) }
+      if case .set(let zone?) = device.timeZone { words.insert(zone) }
+      if case .set(let tags) = device.tags { for tag in tags { words.insert(PostgreSQLNames.tag(tag, app: number)) } }
+    }
+    let writer = PostgreSQLDeviceWriter(app: app, number: number, names: try await names.make(words))
+    return try await pool.run(use, limit: use == .bulk ? Limit.bulk : Limit.request) {
+      connection, deadline throws(StoreError) in
+      try writer.register(devices, connection, by: deadline)
+    }
+  }
+
+  package func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool {
+    guard let number = try await names.find(app) else { return false }
+    return try await write("DELETE FROM devices WHERE app = $1 AND token = $2", .int(number), .bytes(token))
+      .changedCount == 1
+  }
+
+  package func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice? {
+    guard let number = try await names.find(app) else { return nil }
+    return try await devices(number, "token = $2", [.bytes(token)]).first
+  }
+
+  package func device(id: StoredUUID, app: String) async throws(StoreError) -> StoredDevice? {
+    try await devices(ids: [id], app: app)[id]
+  }
+
+  package func devices(ids: [StoredUUID], app: String) async throws(StoreError) -> [StoredUUID: StoredDevice] {
+    guard let number = try await names.find(app) else { return [:] }
+    let found = try await devices(number, "id = ANY ($2)", [.uuids(ids)])
+    return Dictionary(found.map { ($0.id, $0) }) { first, _ in first }
+  }
+
+  package func devices(
+    app: String, tag: String?, after key: Int64, limit: Int
+  ) async throws(StoreError) -> [StoredDevice] {
+    guard let number = try await names.find(app) else { return [] }
+    guard let tag else {
+      return try await devices(number, "number > $2 ORDER BY number LIMIT $3", [.int(key), .int(limit)])
+    }
+    let name = PostgreSQLNames.tag(tag, app: number)
+    guard let tag = try await names.find(name) else { return [] }
+    return try await devices(
+      number, "number > $2 AND tags @> $4::bigint[]::int[] ORDER BY number LIMIT $3",
+      [.int(key), .int(limit), .ints([tag])])
+  }
+
+  /// - Parameters:
+  ///   - condition: of the devices of the app `$1`.
+  ///   - values: from `$2` on.
+  private func devices(
+    _ app: Int64, _ condition: String, _ values: [PostgreSQLValue]
+  ) async throws(StoreError) -> [StoredDevice] {
+    let rows = try await read([
+      PostgreSQLStatement(
+        """
+        SELECT number, id, token, language, time_zone, tags, created_at, registered_at, gone_at FROM devices
+        WHERE app = $1 AND \(condition)
+        """, values: [.int(app)] + values)
+    ])[0]
+    var numbers: Set<Int64> = []
+    for row in 0..<rows.count {
+      numbers.formUnion([rows.optionalInt(row, 3), rows.optionalInt(row, 4)].compactMap(\.self) + rows.ints(row, 5))
+    }
+    let words = try await names.names(numbers)
+    let prefix = PostgreSQLNames.tag("", app: app)
+    return rows.map { rows, row in
+      StoredDevice(
+        key: rows.int(row, 0), id: rows.uuid(row, 1), token: rows.bytes(row, 2),
+        language: rows.optionalInt(row, 3).flatMap { words[$0] },
+        timeZone: rows.optionalInt(row, 4).flatMap { words[$0] },
+        tags: rows.ints(row, 5).compactMap { words[$0].map { String($0.dropFirst(prefix.count)) } }.sorted(),
+        createdAt: rows.instant(row, 6), registeredAt: rows.instant(row, 7), goneAt: rows.optionalInstant(row, 8))
+    }
+  }
+
+  // MARK: Audiences
+
+  package func lastDeviceKey(app: String) async throws(StoreError) -> Int64 {
+    guard let number = try await names.find(app) else { return 0 }
+    return try await read("SELECT max(number) FROM devices WHERE app = $1", .int(number)).int(0, 0)
+  }
+
+  package func audiencePage(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
+  ) async throws(StoreError) -> [AudienceDevice] {
+    guard let query = try await query(app, filter) else { return [] }
+    let count = query.values.count
+    let rows = try await read([
+      PostgreSQLStatement(
+        """
+        SELECT number, token, language, time_zone, gone_at >= registered_at FROM devices
+        WHERE \(query.condition) AND number > $\(count + 1) AND number <= $\(count + 2) ORDER BY number
+        LIMIT $\(count + 3)
+        """, values: query.values + [.int(key), .int(last), .int(limit)])
+    ])[0]
+    return try await audience(rows)
+  }
+
+  package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
+    guard let query = try await query(app, filter) else { return 0 }
+    let count = PostgreSQLStatement(
+      "SELECT count(*) FROM devices WHERE \(query.condition) AND number <= $\(query.values.count + 1)",
+      values: query.values + [.int(last)])
+    return try await pool.run(.bulk, limit: Limit.bulk) { connection, deadline throws(StoreError) in
+      Int(try connection.run([count], by: deadline)[0].int(0, 0))
+    }
+  }
+
+  package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
+    guard let number = try await names.find(app) else { return [] }
+    let rows = try await read([
+      PostgreSQLStatement(
+        """
+        SELECT key, token, language, time_zone, gone_at >= registered_at
+        FROM unnest($2::bigint[]) WITH ORDINALITY AS asked (key, n) JOIN devices ON number = key AND app = $1
+        ORDER BY n
+        """, .int(number), .ints(keys)),
+      // All keys of the devices that two have become, for each that is asked for; the present one
+      // first.
+      PostgreSQLStatement(
+        """
+        SELECT asked.key, present.key, ARRAY(
+          SELECT former_key FROM device_merges WHERE app = $1 AND kept_key = present.key ORDER BY 1)
+        FROM unnest($2::bigint[]) AS asked (key)
+        LEFT JOIN device_merges AS merge ON merge.app = $1 AND former_key = asked.key,
+        LATERAL (SELECT coalesce(kept_key, asked.key) AS key) AS present
+        WHERE EXISTS (SELECT 1 FROM device_merges WHERE app = $1 AND kept_key = present.key)
+        """, .int(number), .ints(keys)),
+    ])
+    guard rows[1].count > 0 else { return try await audience(rows[0]) }
+    var merges: [Int64: [Int64]] = [:]
+    for row in 0..<rows[1].count { merges[rows[1].int(row, 0)] = [rows[1].int(row, 1)] + rows[1].ints(row, 2) }
+    var found: [Int64: AudienceDevice] = [:]
+    for device in try await audience(rows[0]) { found[device.key] = device }
+    let missing = Set(merges.values.compactMap(\.first)).filter { found[$0] == nil }.sorted()
+    if !missing.isEmpty {
+      let more = try await read(
+        """
+        SELECT number, token, language, time_zone, gone_at >= registered_at FROM devices
+        WHERE app = $1 AND number = ANY ($2)
+        """, .int(number), .ints(missing))
+      for device in try await audience(more) { found[device.key] = device }
+    }
+    return keys.compactMap { key in
+      guard let all = merges[key] else { return found[key] }
+      guard var device = found[all[0]] else { return nil }
+      device.key = key
+      device.otherKeys = all.filter { $0 != key }
+      return device
+    }
+  }
+
+  private func audience(_ rows: PostgreSQLRows) async throws(StoreError) -> [AudienceDevice] {
+    var numbers: Set<Int64> = []
+    for row in 0..<rows.count {
+      if let language = rows.optionalInt(row, 2) { numbers.insert(language) }
+      if let zone = rows.optionalInt(row, 3) { numbers.insert(zone) }
+    }
+    let words = try await names.names(numbers)
+    return rows.map { rows, row in
+      AudienceDevice(
+        key: rows.int(row, 0), token: rows.bytes(row, 1), language: rows.optionalInt(row, 2).flatMap { words[$0] },
+        timeZone: rows.optionalInt(row, 3).flatMap { words[$0] }, isSuppressed: rows.flag(row, 4))
+    }
+  }
+
+  /// A filter as SQL. Nil: no device can belong to the audience.
+  private func query(
+    _ app: String, _ filter: AudienceFilter
+  ) async throws(StoreError) -> (condition: String, values: [PostgreSQLValue])? {
+    guard let number = try await names.find(app) else { return nil }
+    let tags = Set(filter.all + filter.any + filter.none)
+    let known = try await names.find(tags.map { PostgreSQLNames.tag($0, app: number) })
+    func numbers(_ tags: [String]) -> [Int64] {
+      Set(tags).compactMap { known[PostgreSQLNames.tag($0, app: number)] }.sorted()
+    }
+    var (condition, values) = ("app = $1", [PostgreSQLValue.int(number)])
+    func demand(_ text: String, _ numbers: [Int64]) {
+      values.append(.ints(numbers))
+      condition += " AND \(text) $\(values.count)::bigint[]::int[]"
+    }
+    let all = numbers(filter.all)
+    guard all.count == Set(filter.all).count else { return nil }
+    if !all.isEmpty { demand("tags @>", all) }
+    let any = numbers(filter.any)
+    guard filter.any.isEmpty || !any.isEmpty else { return nil }
+    if !any.isEmpty { demand("tags &&", any) }
+    let none = numbers(filter.none)
+    if !none.isEmpty { demand("NOT tags &&", none) }
+    if !filter.languages.isEmpty {
+      values.append(.ints(try await names.languages(filter.languages)))
+      condition += " AND language = ANY ($\(values.count)::bigint[])"
+    }
+    return (condition, values)
+  }
+}
+
+/// Registers devices of one app, in order, in one transaction.
+struct PostgreSQLDeviceWriter: Sendable {
+  let app: String
+  let number: Int64
+  /// The numbers of the languages, zones and tags that occur.
+  let names: [String: Int64]
+
+  /// Which fields a registration changes: those of one shape and with different tokens are one
+  /// statement.
+  private struct Shape: Hashable {
+    let hasLanguage: Bool
+    let hasTimeZone: Bool
+    let hasTags: Bool
+
+    init(_ device: DeviceRegistration) {
+      (hasLanguage, hasTimeZone, hasTags) = (device.language != .keep, device.timeZone != .keep, device.tags != .keep)
+    }
+  }
+
+  func register(
+    _ devices: [DeviceRegistration], _ connection: PostgreSQLConnection, by deadline: MonotonicTime
+  ) throws(StoreError) -> [RegisteredDevice] {
+    var results: [RegisteredDevice] = []
+    try connection.script("BEGIN", by: deadline)
+    var rest = devices[...]
+    while let first = rest.first {
+      if let replaced = first.replacedToken, replaced != first.token {
+        results.append(try replace(replaced, by: first, connection, deadline))
+        rest = rest.dropFirst()
+        continue
+      }
+      var tokens: Set<[UInt8]> = []
+      let shape = Shape(first)
+      let some = rest.prefix { device in
+        (device.replacedToken == nil || device.replacedToken == device.token) && Shape(device) == shape
+          && tokens.insert(device.token).inserted
+      }
+      results += try upsert(Array(some), shape, connection, deadline)
+      rest = rest.dropFirst(some.count)
+    }
+    try connection.script("COMMIT", by: deadline)
+    return results
+  }
+
+  private func number(_ change: DeviceRegistration.Change<String?>) -> Int64? {
+    if case .set(let name?) = change { names[name] } else { nil }
+  }
+
+  private func tags(_ device: DeviceRegistration) -> String {
+    guard case .set(let tags) = device.tags else { return "{}" }
+    let numbers = tags.compactMap { names[PostgreSQLNames.tag($0, app: number)] }.sorted()
+    return "{\(numbers.map(String.init).joined(separator: ","))}"
+  }
+
+  private func upsert(
+    _ devices: [DeviceRegistration], _ shape: Shape, _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
+  ) throws(StoreError) -> [RegisteredDevice] {
+    var changes = "registered_at = greatest(devices.registered_at, excluded.registered_at)"
+    if shape.hasLanguage { changes += ", language = excluded.language" }
+    if shape.hasTimeZone { changes += ", time_zone = excluded.time_zone" }
+    if shape.hasTags { changes += ", tags = excluded.tags" }
+    // A row that nobody has locked is new.
+    let statement = PostgreSQLStatement(
+      """
+      INSERT INTO devices (app, id, token, language, time_zone, tags, created_at, registered_at, gone_at)
+      SELECT $1, id, token, language, time_zone, tags::int[], at, at,
+        (SELECT max(coalesce(since, found_at)) FROM gone WHERE gone.app = $8 AND gone.token = added.token)
+      FROM unnest($2::uuid[], $3::bytea[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])
+        AS added (id, token, language, time_zone, tags, at)
+      ON CONFLICT (app, token) DO UPDATE SET \(changes) RETURNING token, id, xmax = 0
+      """, .int(number), .uuids(devices.map(\.newID)), .blobs(devices.map(\.token)),
+      .ints(devices.map { number($0.language) }), .ints(devices.map { number($0.timeZone) }),
+      .texts(devices.map(tags)), .ints(devices.map(\.registeredAt.milliseconds)), .text(app))
+    let rows = try connection.run([statement], by: deadline)[0]
+    var found: [[UInt8]: RegisteredDevice] = [:]
+    for row in 0..<rows.count {
+      found[rows.bytes(row, 0)] = rows.flag(row, 2) ? .created(rows.uuid(row, 1)) : .updated(rows.uuid(row, 1))
+    }
+    return devices.compactMap { found[$0.token] }
+  }
+
+  /// The device that had another token has this one now. If there is a device with this one, both
+  /// become one.
+  private func replace(
+    _ former: [UInt8], by device: DeviceRegistration, _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
+  ) throws(StoreError) -> RegisteredDevice {
+    let rows = try connection.run(
+      [
+        PostgreSQLStatement(
+          """
+          SELECT token, number, id, registered_at, gone_at FROM devices WHERE app = $1 AND token = ANY ($2)
+          ORDER BY token FOR UPDATE
+          """, .int(number), .blobs([former, device.token])),
+        PostgreSQLStatement(
+          "SELECT max(coalesce(since, found_at)) FROM gone WHERE app = $1 AND token = $2", .text(app),
+          .bytes(device.token)),
+      ], by: deadline)
+    let places = Dictionary((0..<rows[0].count).map { (rows[0].bytes($0, 0), $0) }) { first, _ in first }
+    guard let kept = places[former] else { return try upsert([device], Shape(device), connection, deadline)[0] }
+    let present = places[device.token]
+    var key = rows[0].int(kept, 1)
+    let id = rows[0].uuid(kept, 2)
+    // The gone-since time belongs to the token, so it moves with it.
+    let goneAt = present.map { rows[0].optionalInt($0, 4) } ?? rows[1].optionalInt(0, 0)
+    var registeredAt = max(rows[0].int(kept, 3), device.registeredAt.milliseconds)
+    var statements: [PostgreSQLStatement] = []
+    if let present {
+      let other = rows[0].int(present, 1)
+      registeredAt = max(registeredAt, rows[0].int(present, 3))
+      statements.append(PostgreSQLStatement("DELETE FROM devices WHERE number = $1", .int(other)))
+      statements += merged(former: max(other, key), kept: min(other, key))
+      // Campaigns read devices in the order of their keys. With the lower one, whoever has read
+      // either of both does not come to the other, and whoever has read none comes to this one.
+      if other < key {
+        statements.append(
+          PostgreSQLStatement("UPDATE devices SET number = $2 WHERE number = $1", .int(key), .int(other)))
+        key = other
+      }
+    }
+    var changes = "token = $2, registered_at = $3, gone_at = $4"
+    var values: [PostgreSQLValue] = [
+      .int(key), .bytes(device.token), .int(registeredAt), PostgreSQLValue(goneAt),
+    ]
+    for (column, change) in [("language", device.language), ("time_zone", device.timeZone)] where change != .keep {
+      values.append(.ints([number(change)]))
+      changes += ", \(column) = ($\(values.count)::bigint[])[1]"
+    }
+    if device.tags != .keep {
+      values.append(.text(tags(device)))
+      changes += ", tags = $\(values.count)::text::int[]"
+    }
+    statements.append(PostgreSQLStatement("UPDATE devices SET \(changes) WHERE number = $1", values: values))
+    _ = try connection.run(statements, by: deadline)
+    return .updated(id)
+  }
+
+  /// Parts of a campaign may have either key in their lists.
+  private func merged(former: Int64, kept: Int64) -> [PostgreSQLStatement] {
+    let isNeeded = "EXISTS (SELECT 1 FROM campaigns WHERE app = $1 AND last_key IS NOT NULL AND ended_at IS NULL)"
+    return [
+      PostgreSQLStatement(
+        "DELETE FROM device_merges WHERE app = $2 AND NOT \(isNeeded)", .text(app), .int(number)),
+      PostgreSQLStatement(
+        "UPDATE device_merges SET kept_key = $3 WHERE app = $1 AND kept_key = $2", .int(number), .int(former),
+        .int(kept)),
+      PostgreSQLStatement(
+        """
+        INSERT INTO device_merges SELECT $2, $3, $4 WHERE \(isNeeded)
+        ON CONFLICT (app, former_key) DO UPDATE SET kept_key = excluded.kept_key
+        """, .text(app), .int(number), .int(former), .int(kept)),
+    ]
+  }
+}
