@@ -15,6 +15,7 @@ let settings: [SwiftSetting] = [
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let service = TargetDependencyCondition.when(traits: ["Service"])
+let postgreSQL = TargetDependencyCondition.when(traits: ["PostgreSQL"])
 let command = TargetDependencyCondition.when(traits: ["Command"])
 
 let package = Package(
@@ -25,9 +26,10 @@ let package = Package(
     .executable(name: "carillon", targets: ["CarillonCommand"]),
   ],
   traits: [
-    .default(enabledTraits: ["Command"]),
+    .default(enabledTraits: ["Command", "PostgreSQL"]),
     .trait(name: "Service", description: "What carillon serve needs: its API, its store and its metrics."),
     .trait(name: "Command", description: "The command carillon.", enabledTraits: ["Service"]),
+    .trait(name: "PostgreSQL", description: "A store in a PostgreSQL database, through libpq."),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
@@ -90,7 +92,7 @@ let package = Package(
       name: "PushServer",
       dependencies: [
         "Carillon", "PushSend", "PushService", "PushWire", "PushTransport", "PushEngine", "PushStore",
-        "PushStoreSQLite",
+        "PushStoreSQLite", .target(name: "PushStorePostgreSQL", condition: postgreSQL),
         .product(name: "Yams", package: "Yams", condition: service),
         .product(name: "Hummingbird", package: "hummingbird", condition: service),
         .product(name: "HummingbirdCore", package: "hummingbird", condition: service),

@@ -132,11 +132,11 @@ package final class PostgreSQLStore: Store {
 
 extension PostgreSQLConnection {
   fileprivate func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
-    try script(Schema.versions, by: deadline)
-    for (index, migration) in Schema.migrations.enumerated() {
+    try script(PostgreSQLSchema.versions, by: deadline)
+    for (index, migration) in PostgreSQLSchema.migrations.enumerated() {
       try script("BEGIN; SELECT version FROM schema_version FOR UPDATE", by: deadline)
       let found = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
-      guard found <= Schema.migrations.count else {
+      guard found <= PostgreSQLSchema.migrations.count else {
         throw StoreError(
           .unusable, path: name, "the database \(name) was written by a newer version of carillon; use that one")
       }

@@ -54,7 +54,10 @@ struct ServeSite {
   let site: HTTP2Site
   private let session = URLSession(configuration: .ephemeral)
 
-  init() throws { site = try HTTP2Site() }
+  /// Of the configuration; empty: the default.
+  private let store: String
+
+  init() throws { (site, store) = (try HTTP2Site(), try Self.makeStore()) }
 
   /// - Parameters:
   ///   - settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
@@ -81,10 +84,19 @@ struct ServeSite {
       journal: { directory: journal, sync: \(sync) }
       api: { listen: "127.0.0.1:0"\(api) }
       admin: { listen: "127.0.0.1:0" }
+      \(more.contains("store:") ? "" : store)
       \(more)
       apps:
       \(apps.joined())
       """, to: "carillon.yaml")
+  }
+
+  /// All of these tests run on PostgreSQL if the environment says so.
+  private static func makeStore() throws -> String {
+    guard ProcessInfo.processInfo.environment["CARILLON_STORE"] == "postgresql" else { return "" }
+    let server = try PostgreSQLServer.shared.get()
+    return "store: { postgres: { hosts: [\(server.folder)], database: \(try server.makeDatabase()), "
+      + "user: \(PostgreSQLServer.user) } }"
   }
 
   /// - Parameter preparation: as ``ChildProcess`` has it.
@@ -135,7 +147,7 @@ struct ServeSite {
 
   private func withKeys<Result>(_ body: (KeyStore) async throws -> Result) async throws -> Result {
     let configuration = try ServerConfiguration.read(file: site.place.path("carillon.yaml"))
-    let keys = try KeyStore(path: configuration.storePath(besides: site.place.path("carillon.yaml")))
+    let keys = try KeyStore(configuration.store, besides: site.place.path("carillon.yaml"))
     let result = try await body(keys)
     try keys.close()
     return result

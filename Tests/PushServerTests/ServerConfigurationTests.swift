@@ -1,5 +1,6 @@
 internal import Carillon
 internal import PushServer
+internal import PushStore
 internal import Testing
 
 @Suite("The configuration of the service")
@@ -40,10 +41,30 @@ struct ServerConfigurationTests {
     #expect(least.api.rateLimit == nil)
     #expect(least.tenants.first?.app.weight == 1)
     #expect(whole.admin.listen.port == 9)
-    #expect(whole.storePath?.hasSuffix("s.db") == true)
+    #expect(whole.store.path(besides: "")?.hasSuffix("s.db") == true)
     #expect(whole.shutdown.announce == .seconds(2))
     #expect(whole.shutdown.drain == .seconds(3))
     #expect(whole.retention == .seconds(86_400))
+  }
+
+  @Test("a database's hosts are names, addresses and folders of sockets; its password is in a file")
+  func database() throws {
+    let text = #"hosts: [db1, "db2:5433", "::1", "[::1]:5434", /run/postgresql], database: carillon, user: pusher"#
+    let more = "password-file: db.password, tls: verify-ca, authorities: ca.pem, connections: 12"
+    let read = try ServerConfiguration.parse(
+      "journal: { directory: j }\nstore: { postgres: { \(text), \(more) } }\n" + Self.apps, file: "/etc/c.yaml")
+    guard case .postgreSQL(let settings) = read.store else {
+      Issue.record("\(read.store)")
+      return
+    }
+    #expect(settings.hosts.map(\.name) == ["db1", "db2", "::1", "::1", "/run/postgresql"])
+    #expect(settings.hosts.map(\.port) == [5432, 5433, 5432, 5434, 5432])
+    #expect(settings.passwordFile == "/etc/db.password")
+    #expect(settings.authorities == "/etc/ca.pem")
+    #expect(settings.encryption == .verifyAuthority)
+    #expect(settings.connectionCount == 12)
+    #expect(settings.name.hasSuffix("/carillon"))
+    #expect(read.store.path(besides: "/etc/c.yaml") == nil)
   }
 
   @Test(
@@ -55,6 +76,18 @@ struct ServerConfigurationTests {
       ("journal: { directory: j }\nretention: 1s", "retention"),
       ("journal: { directory: j }\napi: { max-connections: 9, max-keyless-connections: 10 }", "from 1 to 9"),
       ("journal: { directory: j }\napi: { max-address-connections: 0 }", "from 1 to"),
+      (
+        "journal: { directory: j }\nstore: { path: s.db, postgres: { hosts: [a], database: b, user: c } }",
+        "both \"path\" and \"postgres\""
+      ),
+      ("journal: { directory: j }\nstore: { postgres: { database: b, user: c } }", "\"hosts\""),
+      ("journal: { directory: j }\nstore: { postgres: { hosts: [], database: b, user: c } }", "1 to 16 hosts"),
+      ("journal: { directory: j }\nstore: { postgres: { hosts: [\"a:x\"], database: b, user: c } }", "host:port"),
+      (
+        "journal: { directory: j }\nstore: { postgres: { hosts: [a], database: b, user: c, tls: yes } }",
+        "disable or require or verify-ca or verify-full"
+      ),
+      ("journal: { directory: j }\nstore: { postgres: { hosts: [a], database: b, user: c, password: d } }", "password"),
     ])
   func mistakes(text: String, word: String) {
     let error = #expect(throws: ConfigurationError.self) {

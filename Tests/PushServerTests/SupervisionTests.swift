@@ -79,9 +79,14 @@ struct SupervisionTests {
         let campaign = EngineJournal.Beginning(app: "news", campaign: Campaign(payload: []), context: [])
         _ = Task { try await journal.begin([campaign]) }
       case .storeWriter:
-        let store = store
-        outcomes.gone(app: "news", token: String(repeating: "0a", count: 32), since: nil)
-        _ = Task { try await store.writer.write { _ in gate.pass() } }
+        let (store, outcomes) = (store, outcomes)
+        _ = Task {
+          try await store.writer.write { _ in
+            // Something to be written, and not before.
+            outcomes.gone(app: "news", token: String(repeating: "0a", count: 32), since: nil)
+            gate.pass()
+          }
+        }
       }
     }
 

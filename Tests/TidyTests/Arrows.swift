@@ -23,7 +23,8 @@ enum Arrows {
       "NIOPosix", "ServiceLifecycle", "Logging", "Foundation",
     ],
     "PushServer": [
-      "Carillon", "PushSend", "PushService", "PushEngine", "PushStore", "PushStoreSQLite", "PushTransport", "PushWire",
+      "Carillon", "PushSend", "PushService", "PushEngine", "PushStore", "PushStoreSQLite", "PushStorePostgreSQL",
+      "PushTransport", "PushWire",
       "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
       "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",

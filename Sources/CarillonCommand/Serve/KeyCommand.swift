@@ -39,7 +39,7 @@ struct KeyCommand: AsyncParsableCommand {
       for app in app where !configuration.tenants.contains(where: { $0.id == app }) {
         throw CommandFailure.usage("the configuration \(config) has no app \"\(app)\"")
       }
-      let keys = try KeyStore(path: configuration.storePath(besides: config))
+      let keys = try KeyStore(configuration.store, besides: config)
       let key = try await keys.create(
         name: name, scopes: scope.isEmpty ? [.send, .read] : scope, reach: allApps ? .all : .only(Set(app)))
       try keys.close()
@@ -57,7 +57,7 @@ struct KeyCommand: AsyncParsableCommand {
     @Option(help: .init("The configuration of the service.", valueName: "file")) var config: String
 
     func run() async throws {
-      let keys = try KeyStore(path: try ServerFile.read(config).storePath(besides: config))
+      let keys = try KeyStore(try ServerFile.read(config).store, besides: config)
       let stored = try await keys.keys()
       try keys.close()
       let head = ["id", "name", "scopes", "apps", "created", "last used", "revoked"]
@@ -83,7 +83,7 @@ struct KeyCommand: AsyncParsableCommand {
     @Argument(help: "The key's id, as \"key list\" shows it.") var id: String
 
     func run() async throws {
-      let keys = try KeyStore(path: try ServerFile.read(config).storePath(besides: config))
+      let keys = try KeyStore(try ServerFile.read(config).store, besides: config)
       let isRevoked = try await keys.revoke(id)
       try keys.close()
       guard isRevoked else { throw CommandFailure.usage("there is no key \(id) that could be revoked") }

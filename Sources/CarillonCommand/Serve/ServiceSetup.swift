@@ -39,7 +39,7 @@ struct ServiceSetup: Sendable {
     }
     try write(SetupText.configuration(self), to: configurationFile, mode: 0o644)
     if isTrial { try writeTrial() }
-    let keys = try KeyStore(path: "\(directory)/store.db")
+    let keys = try KeyStore(.file(nil), besides: configurationFile)
     let key = try await keys.create(name: "made by carillon init", scopes: Scope.allCases, reach: .all)
     try keys.close()
     try write(key.text + "\n", to: keyFile, mode: 0o600)

@@ -25,8 +25,7 @@ struct StoreCommand: AsyncParsableCommand {
     @Flag(help: "One JSON object on standard output.") var json = false
 
     func run() async throws {
-      let path = try ServerFile.read(config).storePath(besides: config)
-      try await StoreReportPrinting.print(path, json: json)
+      try await StoreReportPrinting.print(try StoreFilePath.of(try ServerFile.read(config), config), json: json)
     }
   }
 
@@ -56,12 +55,13 @@ struct StoreCommand: AsyncParsableCommand {
         return try await StoreReportPrinting.print(output, json: json)
       }
       let configuration = try ServerFile.read(config)
+      let path = try StoreFilePath.of(configuration, config)
       do {
         if configuration.api.listen.port == 0 { throw ServiceFailure("It listens on any free port.") }
         try await download(try service.client())
       } catch let failure as ServiceFailure where failure.status == nil {
         // No service answers there.
-        try await StoreMaintenance.backUp(configuration.storePath(besides: config), to: output)
+        try await StoreMaintenance.backUp(path, to: output)
       }
       try await StoreReportPrinting.print(output, json: json)
     }
@@ -81,6 +81,17 @@ struct StoreCommand: AsyncParsableCommand {
         throw error
       }
     }
+  }
+}
+
+private enum StoreFilePath {
+  static func of(_ configuration: ServerConfiguration, _ config: String) throws -> String {
+    guard let path = configuration.store.path(besides: config) else {
+      throw CommandFailure.usage(
+        "the store of \(config) is in a database, which has its own tools: pg_dump or pg_basebackup back it up, "
+          + "and pg_amcheck checks it")
+    }
+    return path
   }
 }
 

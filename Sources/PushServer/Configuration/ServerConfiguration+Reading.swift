@@ -28,11 +28,7 @@ extension ServerConfiguration {
       tenants: try node.apps(apps, { node throws(ConfigurationError) in try Tenant(node) }, id: { $0.id }))
     if let value = parts[0] { api = try API(value) }
     if let value = parts[1] { admin = try Admin(value) }
-    if let value = parts[2] {
-      var reader = try YAMLReader(value)
-      storePath = try reader.take("path")?.filePath()
-      try reader.finish()
-    }
+    if let value = parts[2] { store = try StoreConfiguration(value) }
     if let value = parts[3] { shutdown = try Shutdown(value) }
     if let value = parts[6] { bridge = try BridgeConfiguration(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }

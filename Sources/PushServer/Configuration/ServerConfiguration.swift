@@ -64,8 +64,7 @@ package struct ServerConfiguration: Hashable, Sendable {
   package var tenants: [Tenant]
   package var api = API()
   package var admin = Admin()
-  /// Of the SQLite file. Nil: `store.db` in the folder of the configuration file.
-  package var storePath: String?
+  package var store = StoreConfiguration.file(nil)
   package var shutdown = Shutdown()
   package var log = Log()
   /// Nil: no client is served over the binary protocol.
@@ -74,9 +73,6 @@ package struct ServerConfiguration: Hashable, Sendable {
   package var retention = Duration.seconds(7 * 86_400)
 
   package init(journal: JournalConfiguration, tenants: [Tenant]) { (self.journal, self.tenants) = (journal, tenants) }
-
-  /// - Parameter file: the configuration file.
-  package func storePath(besides file: String) -> String { storePath ?? FilePath.resolve("store.db", besides: file) }
 }
 
 package struct Listen: Hashable, Sendable, CustomStringConvertible {

@@ -1,16 +1,18 @@
 package import Carillon
 package import PushService
 package import PushStore
-internal import PushStoreSQLite
 
 /// Makes, lists and revokes keys, with or without a running service.
 package struct KeyStore: Sendable {
-  private let store: SQLiteStore
+  private let store: any Store
   private let clock: any ServiceClock
 
-  package init(path: String, clock: any ServiceClock = MachineClock()) throws(CarillonError) {
+  /// - Parameter file: the configuration file.
+  package init(
+    _ configuration: StoreConfiguration, besides file: String, clock: any ServiceClock = MachineClock()
+  ) throws(CarillonError) {
     self.clock = clock
-    do throws(StoreError) { store = try SQLiteStore(path: path, isVisitor: true) } catch {
+    do throws(StoreError) { store = try configuration.open(besides: file, isVisitor: true) } catch {
       throw CarillonError(.journal, error.description)
     }
   }

@@ -6,7 +6,6 @@ internal import Logging
 internal import NIOCore
 package import PushService
 internal import PushStore
-internal import PushStoreSQLite
 internal import PushTransport
 internal import ServiceLifecycle
 internal import Synchronization
@@ -98,7 +97,7 @@ package final class Daemon: Sendable {
     guard let journal = JournalSettings(configuration.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
-    do throws(StoreError) { store = try SQLiteStore(path: configuration.storePath(besides: file)) } catch {
+    do throws(StoreError) { store = try configuration.store.open(besides: file) } catch {
       throw CarillonError(.journal, error.description)
     }
     deployment = try Deployment(
@@ -109,7 +108,7 @@ package final class Daemon: Sendable {
       try await store.keys()
     }
     statistics = ServiceStatistics(
-      journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.storePath(besides: file))
+      journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.store.base(besides: file))
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
@@ -185,7 +184,7 @@ package final class Daemon: Sendable {
     }
     return CampaignRunner(
       controller: CampaignController(store: store, clock: clock),
-      spool: CampaignSpool(besides: configuration.storePath(besides: file)), recorder: outcomes.campaigns,
+      spool: CampaignSpool(besides: configuration.store.base(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
       logger: logger)
   }

@@ -107,7 +107,7 @@ extension ServerConfiguration {
   func folders(besides file: String) -> [String] {
     [
       journal.directory ?? ".",
-      URL(filePath: storePath(besides: file)).deletingLastPathComponent().path(percentEncoded: false),
+      URL(filePath: store.base(besides: file)).deletingLastPathComponent().path(percentEncoded: false),
     ]
   }
 }

@@ -83,7 +83,7 @@ extension ServerConfiguration {
       return api
     }
     compare("admin") { $0.admin }
-    compare("store") { $0.storePath }
+    compare("store") { $0.store }
     compare("shutdown") { $0.shutdown }
     compare("retention") { $0.retention }
     compare("bridge") { $0.bridge?.withoutFiles }

@@ -34,7 +34,7 @@ package struct ServeCheck: Sendable {
     let now = Int64(unixSeconds)
     for tenant in configuration.tenants { check.add(tenant, now) }
     check.add(configuration.journal)
-    check.addStore(configuration.storePath(besides: file))
+    check.add(configuration.store, besides: file, now)
     check.add(configuration.api, now)
     if let bridge = configuration.bridge { check.add(bridge, configuration.tenants, now) }
     check.addFact("admin", "health and metrics at http://\(configuration.admin.listen)")
@@ -112,7 +112,11 @@ package struct ServeCheck: Sendable {
     }
   }
 
-  private mutating func addStore(_ path: String) {
+  private mutating func add(_ store: StoreConfiguration, besides file: String, _ now: Int64) {
+    guard let path = store.path(besides: file) else {
+      guard case .postgreSQL(let settings) = store else { return }
+      return add(settings, now)
+    }
     guard FileManager.default.fileExists(atPath: path) else {
       return addPlace("store", path, made: "is made at the first start")
     }
@@ -123,6 +127,17 @@ package struct ServeCheck: Sendable {
         pending.isEmpty
           ? "\(path), up to date" : "\(path), would be brought up to date: \(pending.joined(separator: "; "))")
       addPlace("store", path, made: "")
+    } catch {
+      addProblem("store", error.description)
+    }
+  }
+
+  private mutating func add(_ settings: PostgreSQLSettings, _ now: Int64) {
+    do throws(StoreError) {
+      let report = try StoreConfiguration.report(on: settings, at: now)
+      for fact in report.facts { addFact("store", fact) }
+      for warning in report.warnings { addWarning("store", warning) }
+      for problem in report.problems { addProblem("store", problem) }
     } catch {
       addProblem("store", error.description)
     }

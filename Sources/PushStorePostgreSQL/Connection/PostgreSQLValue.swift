@@ -65,7 +65,7 @@ enum PostgreSQLValue: Sendable {
     }
   }
 
-  /// One dimension, as `array_send` has it: dimensions, whether there are nulls, the elements' type,
+  /// As `array_send` has it: the number of dimensions, whether there are nulls, the elements' type,
   /// their number, the first index, and each with its length.
   private static func array<Element>(
     _ type: Oid, _ elements: [Element?], _ binary: (Element) -> [UInt8]

@@ -2,49 +2,9 @@ internal import CPostgreSQL
 internal import Glibc
 internal import PushStore
 
-/// Where the database is, and who asks.
-package struct PostgreSQLSettings: Hashable, Sendable {
-  package struct Host: Hashable, Sendable {
-    /// A name, an address, or the folder of a Unix socket.
-    package var name: String
-    package var port: Int
-
-    package init(name: String, port: Int = 5432) { (self.name, self.port) = (name, port) }
-
-    var isLocal: Bool { name.hasPrefix("/") || ["localhost", "127.0.0.1", "::1"].contains(name) }
-    var text: String { name.hasPrefix("/") ? "\(name)/.s.PGSQL.\(port)" : "\(name):\(port)" }
-  }
-
-  /// As libpq calls them.
-  package enum Encryption: String, Hashable, Sendable, CaseIterable {
-    case disable, require
-    case verifyAuthority = "verify-ca"
-    case verifyFull = "verify-full"
-  }
-
-  /// The primary and its standbys, in any order.
-  package var hosts: [Host]
-  package var database: String
-  package var user: String
-  /// Nil: without one.
-  package var password: String?
-  /// Nil: `verify-full`, and none for this machine.
-  package var encryption: Encryption?
-  /// A file with the certificates of authorities; nil: those of the system.
-  package var authorities: String?
-  /// 2…64.
-  package var connectionCount = 8
-  /// What this machine is called among those that use the database.
-  package var node: String
-
-  package init(hosts: [Host], database: String, user: String, node: String) {
-    (self.hosts, self.database, self.user, self.node) = (hosts, database, user, node)
-  }
-
-  /// For messages. Without the password.
-  package var name: String { hosts.map(\.text).joined(separator: ",") + "/\(database)" }
-
-  fileprivate func options(for host: Host) -> [(String, String)] {
+extension PostgreSQLSettings {
+  /// Of libpq, for one of the hosts.
+  fileprivate func options(for host: Host, password: String?) -> [(String, String)] {
     var options = [
       ("host", host.name), ("port", "\(host.port)"), ("dbname", database), ("user", user),
       ("sslmode", (encryption ?? (host.isLocal ? .disable : .verifyFull)).rawValue),
@@ -60,6 +20,26 @@ package struct PostgreSQLSettings: Hashable, Sendable {
     }
     return options
   }
+
+  /// It is read for each connection: it may be another one by now.
+  ///
+  /// - Throws: ``StoreError``, `unusable`.
+  fileprivate func password() throws(StoreError) -> String? {
+    guard let passwordFile else { return nil }
+    let file = unsafe open(passwordFile, O_RDONLY | O_CLOEXEC)
+    defer { if file >= 0 { close(file) } }
+    var bytes = [UInt8](repeating: 0, count: Self.passwordByteCount)
+    let count = unsafe read(file, &bytes, bytes.count)
+    guard count >= 0 else {
+      throw StoreError(
+        .unusable, path: passwordFile,
+        "the password of \(name) cannot be read from \(passwordFile); check the path and its permissions")
+    }
+    return bytes[..<count].split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }).first
+      .map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  private static let passwordByteCount = 4096
 }
 
 extension PostgreSQLConnection {
@@ -117,7 +97,8 @@ extension PostgreSQLConnection {
   static func open(
     _ settings: PostgreSQLSettings, by deadline: MonotonicTime
   ) throws(StoreError) -> PostgreSQLConnection {
-    var dials = settings.hosts.map { Dial($0, settings.options(for: $0)) }
+    let password = try settings.password()
+    var dials = settings.hosts.map { Dial($0, settings.options(for: $0, password: password)) }
     var problems: [String] = []
     while !dials.isEmpty, deadline.millisecondsLeft > 0 {
       problems += dials.filter(\.hasFailed).map(\.problem)

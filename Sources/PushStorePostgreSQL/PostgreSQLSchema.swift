@@ -2,7 +2,7 @@ internal import PushStore
 
 /// The tables, and how older databases get them. A migration only adds: the version before it runs
 /// beside it while machines are replaced one by one.
-enum Schema {
+enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [intake, devices, campaigns, bridge]
 

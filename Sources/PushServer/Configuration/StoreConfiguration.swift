@@ -1,0 +1,110 @@
+internal import Carillon
+internal import Foundation
+package import PushStore
+internal import PushStoreSQLite
+
+#if PostgreSQL
+internal import PushStorePostgreSQL
+#endif
+
+/// Where a service remembers things.
+package enum StoreConfiguration: Hashable, Sendable {
+  /// An SQLite file. Nil: `store.db` in the folder of the configuration file.
+  case file(String?)
+  case postgreSQL(PostgreSQLSettings)
+
+  /// Of the SQLite file; nil: it is a database.
+  ///
+  /// - Parameter file: the configuration file.
+  package func path(besides file: String) -> String? {
+    guard case .file(let path) = self else { return nil }
+    return path ?? FilePath.resolve("store.db", besides: file)
+  }
+
+  /// With which the names of the files begin that a service keeps beside its store.
+  func base(besides file: String) -> String { path(besides: file) ?? FilePath.resolve("store", besides: file) }
+
+  /// - Parameter isVisitor: A service may have it open, and keeps it in order.
+  /// - Throws: ``StoreError``.
+  package func open(besides file: String, isVisitor: Bool = false) throws(StoreError) -> any Store {
+    switch self {
+    case .file: return try SQLiteStore(path: base(besides: file), isVisitor: isVisitor)
+    case .postgreSQL(let settings):
+      #if PostgreSQL
+      return try PostgreSQLStore(settings)
+      #else
+      throw Self.isMissing(settings)
+      #endif
+    }
+  }
+
+  /// What `--check` says about a database.
+  static func report(
+    on settings: PostgreSQLSettings, at now: Int64
+  ) throws(StoreError) -> (facts: [String], warnings: [String], problems: [String]) {
+    #if PostgreSQL
+    let report = try PostgreSQLReport(settings, at: now)
+    return (report.facts, report.warnings, report.problems)
+    #else
+    throw isMissing(settings)
+    #endif
+  }
+
+  #if !PostgreSQL
+  private static func isMissing(_ settings: PostgreSQLSettings) -> StoreError {
+    StoreError(
+      .unusable, path: settings.name,
+      "this carillon was built without PostgreSQL; build it with the trait \"PostgreSQL\"")
+  }
+  #endif
+}
+
+extension StoreConfiguration {
+  init(_ node: YAMLNode) throws(ConfigurationError) {
+    var reader = try YAMLReader(node)
+    let path = reader.take("path")
+    let database = reader.take("postgres")
+    try reader.finish()
+    switch (path, database) {
+    case (let path, nil): self = .file(try path?.filePath())
+    case (nil, let database?): self = .postgreSQL(try PostgreSQLSettings(database))
+    case (_?, _?): throw node.error("has both \"path\" and \"postgres\"; take one of them out")
+    }
+  }
+}
+
+extension PostgreSQLSettings {
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    var reader = try YAMLReader(node)
+    let hosts = try reader.require("hosts", example: "[db1:5432, db2:5432]")
+    var addresses: [Host] = []
+    for entry in try hosts.list() { addresses.append(try Host(entry)) }
+    guard !addresses.isEmpty, addresses.count <= Self.hostLimit else {
+      throw hosts.error("must name 1 to \(Self.hostLimit) hosts")
+    }
+    self.init(
+      hosts: addresses, database: try reader.require("database", example: "carillon").text(),
+      user: try reader.require("user", example: "carillon").text(), node: ProcessInfo.processInfo.hostName)
+    passwordFile = try reader.take("password-file")?.filePath()
+    if let value = reader.take("tls") { encryption = try value.choice(Encryption.self) }
+    authorities = try reader.take("authorities")?.filePath()
+    if let value = reader.take("connections") { connectionCount = try value.integer(in: 4...64) }
+    try reader.finish()
+  }
+
+  private static let hostLimit = 16
+}
+
+extension PostgreSQLSettings.Host {
+  /// `name`, `name:port`, `[::1]:port`, or the folder of a Unix socket.
+  fileprivate init(_ node: YAMLNode) throws(ConfigurationError) {
+    let text = try node.text()
+    guard !text.hasPrefix("/") else {
+      self.init(name: text)
+      return
+    }
+    let isAddress = text.hasSuffix("]") || text.count { $0 == ":" } != 1 && !text.hasPrefix("[")
+    let listen = isAddress ? nil : try Listen(node)
+    self.init(name: listen?.host ?? text.trimmingCharacters(in: ["[", "]"]), port: listen?.port ?? 5432)
+  }
+}

@@ -1,0 +1,85 @@
+package import PushStore
+
+/// What there is to say about a database before a service uses it. Nothing is changed.
+package struct PostgreSQLReport: Sendable {
+  /// Sentences.
+  package private(set) var facts: [String] = []
+  package private(set) var warnings: [String] = []
+  /// Why a service cannot use it.
+  package private(set) var problems: [String] = []
+
+  /// The oldest version that Debian and the makers of PostgreSQL keep in order.
+  private static let oldestVersion: Int64 = 140_000
+  /// In milliseconds. Of this machine only the second is known.
+  private static let remarkableOffset: Int64 = 3_000
+  private static let limit = Duration.seconds(10)
+
+  /// - Parameter unixSeconds: the time of day of this machine.
+  /// - Throws: ``StoreError``: it cannot be reached.
+  package init(_ settings: PostgreSQLSettings, at unixSeconds: Int64) throws(StoreError) {
+    let deadline = MonotonicTime.after(Self.limit)
+    let connection = try PostgreSQLConnection.open(settings, by: deadline)
+    let row = try connection.run(
+      [
+        PostgreSQLStatement(
+          """
+          SELECT current_setting('server_version'), current_setting('server_version_num')::int8,
+            (extract(epoch FROM clock_timestamp()) * 1000)::int8,
+            has_schema_privilege(current_schema(), 'CREATE')::int::int8,
+            (to_regclass('schema_version') IS NOT NULL)::int::int8,
+            current_setting('synchronous_standby_names'),
+            (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+            coalesce((SELECT version || ', ' || cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl), '')
+          """)
+      ], by: deadline)[0]
+    let now = unixSeconds * 1000 + Int64(Self.limit / .milliseconds(1)) - Int64(deadline.millisecondsLeft)
+    let encryption = row.text(0, 7)
+    facts.append(
+      "\(settings.name), PostgreSQL \(row.text(0, 0)), " + (encryption.isEmpty ? "without TLS" : "over \(encryption)"))
+    if row.int(0, 1) < Self.oldestVersion {
+      problems.append("PostgreSQL \(row.text(0, 0)) is too old; at least \(Self.oldestVersion / 10_000) is needed")
+    }
+    if row.int(0, 4) == 1 {
+      try addSchema(connection, deadline)
+    } else if row.int(0, 3) == 1 {
+      facts.append("its tables are made at the first start")
+    } else {
+      problems.append(
+        "the user \(settings.user) may not make tables in \(settings.database); "
+          + "grant it CREATE on the schema, or make it the database's owner")
+    }
+    add(offset: row.int(0, 2) - now)
+    add(standbys: row.text(0, 5), row.int(0, 6))
+  }
+
+  private mutating func addSchema(
+    _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
+  ) throws(StoreError) {
+    let version = try connection.run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0]
+      .int(0, 0)
+    let known = PostgreSQLSchema.migrations.count
+    if version > known {
+      problems.append("it was written by a newer version of carillon; use that one")
+    } else if version < known {
+      facts.append("its tables have version \(version), and would be brought to \(known)")
+    } else {
+      facts.append("its tables have version \(version), up to date")
+    }
+  }
+
+  private mutating func add(offset: Int64) {
+    guard abs(offset) > Self.remarkableOffset else { return }
+    warnings.append(
+      "its clock is \(Double(offset) / 1000) s ahead of this machine's; run a time service on both")
+  }
+
+  private mutating func add(standbys: String, _ count: Int64) {
+    if standbys.isEmpty {
+      warnings.append(
+        "it has no synchronous standby: what is committed when its machine is lost may be lost with it; "
+          + "set synchronous_standby_names")
+    } else if count == 0 {
+      warnings.append("none of its synchronous standbys (\(standbys)) is connected, so commits wait for one")
+    }
+  }
+}
