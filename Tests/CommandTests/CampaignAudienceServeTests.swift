@@ -1,6 +1,5 @@
 internal import Foundation
 internal import PushStore
-internal import PushStoreSQLite
 internal import Support
 internal import Testing
 
@@ -11,7 +10,7 @@ struct CampaignAudienceServeTests {
   private static func register(
     _ serve: ServeSite, _ devices: [(token: String, language: String?, zone: String?, tags: Set<String>)]
   ) async throws {
-    let store = try SQLiteStore(path: serve.site.place.path("store.db"))
+    let store = try serve.openStore()
     var registrations: [DeviceRegistration] = []
     for (index, device) in devices.enumerated() {
       let token = try #require(Self.bytes(device.token))

@@ -1,6 +1,5 @@
 internal import Foundation
 internal import PushStore
-internal import PushStoreSQLite
 internal import PushTransport
 internal import Support
 internal import Testing
@@ -92,7 +91,7 @@ struct ServeFeedbackTests {
     #expect(asked.status == 0, "\(asked)")
     #expect("\(asked)".contains("read from localhost:\(feedback)."), "\(asked)")
     // The next process knows when the list was read.
-    let store = try SQLiteStore(path: serve.site.place.path("store.db"), isVisitor: true)
+    let store = try serve.openStore()
     let last = try #require(try await store.lastFeedbackPoll(app: "news"))
     #expect(abs(Double(last.milliseconds) / 1000 - Date().timeIntervalSince1970) < 600)
     try store.close()

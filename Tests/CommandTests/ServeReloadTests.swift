@@ -1,6 +1,5 @@
 internal import Foundation
 internal import PushStore
-internal import PushStoreSQLite
 internal import Support
 internal import Synchronization
 internal import Testing
@@ -190,7 +189,7 @@ struct ServeReloadTests {
   /// Reads a campaign of an app that the interface does not show any more.
   private static func stored(_ running: RunningServe, _ path: String) async throws -> () async throws -> StoredCampaign
   {
-    let store = try SQLiteStore(path: running.serve.site.place.path("store.db"), isVisitor: true)
+    let store = try running.serve.openStore()
     let id = try #require(path.split(separator: "/").last.flatMap { Self.identifier(String($0)) })
     return { try #require(try await store.campaign(id)) }
   }

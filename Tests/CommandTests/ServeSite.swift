@@ -145,6 +145,12 @@ struct ServeSite {
   /// Names of all keys.
   func keyNames() async throws -> [String] { try await withKeys { try await $0.keys().map(\.name) } }
 
+  /// The service's own, beside it.
+  func openStore() throws -> any Store {
+    let file = site.place.path("carillon.yaml")
+    return try ServerConfiguration.read(file: file).store.open(besides: file, isVisitor: true)
+  }
+
   private func withKeys<Result>(_ body: (KeyStore) async throws -> Result) async throws -> Result {
     let configuration = try ServerConfiguration.read(file: site.place.path("carillon.yaml"))
     let keys = try KeyStore(configuration.store, besides: site.place.path("carillon.yaml"))
