@@ -95,7 +95,12 @@ struct ServeSite {
   private static func makeStore() throws -> String {
     guard ProcessInfo.processInfo.environment["CARILLON_STORE"] == "postgresql" else { return "" }
     let server = try PostgreSQLServer.shared.get()
-    return "store: { postgres: { hosts: [\(server.folder)], database: \(try server.makeDatabase()), "
+    return try store(in: server)
+  }
+
+  /// The configuration of a store in a new database.
+  static func store(in server: PostgreSQLServer) throws -> String {
+    "store: { postgres: { hosts: [\(server.folder)], database: \(try server.makeDatabase()), "
       + "user: \(PostgreSQLServer.user) } }"
   }
 

@@ -28,14 +28,37 @@ struct ServeStoreAwayTests {
 
   @Test("another process locks store.db for 12 s: nothing fails, nothing is sent twice, all have their outcomes")
   func locked() async throws {
-    let running = try await RunningServe(scopes: ["campaigns", "read", "send"])
+    let running = try await RunningServe(scopes: Self.scopes) {
+      try $0.configure($1, more: "store: { path: store.db }")
+    }
+    try await check(running) {
+      let lock = try await Lock(running.serve)
+      return { await lock.end() }
+    }
+  }
+
+  @Test("the database is stopped for 12 s, its connections open: nothing fails, nothing is sent twice")
+  func stopped() async throws {
+    let server = try PostgreSQLServer()
+    let store = try ServeSite.store(in: server)
+    let running = try await RunningServe(scopes: Self.scopes) { try $0.configure($1, more: store) }
+    try await check(running) {
+      try server.setStopped(true)
+      return { try server.setStopped(false) }
+    }
+  }
+
+  private static let scopes = ["campaigns", "read", "send"]
+
+  /// - Parameter leave: sends the store away; what it returns brings it back.
+  private func check(_ running: RunningServe, _ leave: () async throws -> () async throws -> Void) async throws {
     let site = running.campaigns
     let count = 3_000
     let path = try await site.make(#","rateLimit":200"#)
     _ = try await site.upload(path, (0..<count).map { HTTP2Site.token($0) })
     try await site.act(path, "start")
     try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 200 }
-    let lock = try await Lock(running.serve)
+    let comeBack = try await leave()
     let (began, end) = (ContinuousClock.now, Duration.seconds(12))
     var ids: [String] = []
     var metrics = ""
@@ -49,7 +72,7 @@ struct ServeStoreAwayTests {
       }
     }
     #expect(!metrics.contains("carillon_store_away_seconds 0\n"), "a monitor sees it")
-    await lock.end()
+    try await comeBack()
     for id in ids {
       let notification = try await running.serve.finished(id, running.service, key: running.key)
       #expect(notification.outcome == "accepted")

@@ -87,6 +87,36 @@ struct KeyRingTests {
     #expect(try await refusal(of: key, by: ring) == 401)
   }
 
+  @Test("while the store is away a key is good for five minutes, unless it was changed here; then nobody knows")
+  func away() async throws {
+    let (key, clock) = (APIKey.make(), ManualClock())
+    let isAway = Mutex(false)
+    let reads = Mutex(0)
+    let ring = KeyRing(clock: clock) { [records] () async throws(StoreError) in
+      reads.withLock { $0 += 1 }
+      if isAway.withLock(\.self) { throw StoreError(.away, path: "db", "the database is away") }
+      return records.read()
+    }
+    records.add(stored(key))
+    #expect(try await refusal(of: key, by: ring) == nil)
+    isAway.withLock { $0 = true }
+    for _ in 0..<299 {
+      clock.advance(by: .seconds(1))
+      #expect(try await refusal(of: key, by: ring) == nil)
+    }
+    #expect(reads.withLock(\.self) == 51, "one reading in six seconds finds out whether it is back")
+    await #expect(throws: StoreError.self, "an unknown one may have been made meanwhile") {
+      try await refusal(of: APIKey.make(), by: ring)
+    }
+    clock.advance(by: .seconds(1))
+    await #expect(throws: StoreError.self) { try await refusal(of: key, by: ring) }
+    isAway.withLock { $0 = false }
+    #expect(try await refusal(of: key, by: ring) == nil)
+    isAway.withLock { $0 = true }
+    ring.changed()
+    await #expect(throws: StoreError.self) { try await refusal(of: key, by: ring) }
+  }
+
   @Test("a request with an unknown key waits until 50 ms after the last reading")
   func unknown() async throws {
     let clock = ManualClock()

@@ -1,8 +1,9 @@
 internal import Foundation
 internal import Synchronization
 
-/// A PostgreSQL server for all tests of the process. It ends with the process, however that ends.
+/// A PostgreSQL server. It ends with the process, however that ends.
 package final class PostgreSQLServer: Sendable {
+  /// For all tests that do not disturb it.
   package static let shared = Result { try PostgreSQLServer() }
 
   /// Of its socket.
@@ -11,7 +12,7 @@ package final class PostgreSQLServer: Sendable {
 
   package static let user = "carillon"
 
-  private init() throws {
+  package init() throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "carillon-postgresql-\(UUID().uuidString)").path
     let (process, output) = (Process(), Pipe())
     process.executableURL = URL(filePath: "/bin/sh")
@@ -52,12 +53,23 @@ package final class PostgreSQLServer: Sendable {
       sleep 0.1
     done
     while kill -0 "$2" 2>/dev/null; do sleep 0.5; done
+    pkill -CONT -P $pid
+    kill -CONT $pid
     kill -INT $pid
     wait $pid
     rm -rf "$1"
     """
 
-  /// A new one, without tables.
+  /// Stops the server with all of its sessions, so that its connections stay open and nothing
+  /// answers; or lets them go on.
+  package func setStopped(_ isStopped: Bool) throws {
+    let text = try String(contentsOfFile: folder + "/data/postmaster.pid", encoding: .utf8)
+    guard let pid = text.split(separator: "\n").first else { throw Failure(text: "it has no pid") }
+    let signal = isStopped ? "STOP" : "CONT"
+    try run(["sh", "-c", "kill -\(signal) \(pid); pkill -\(signal) -P \(pid)"])
+  }
+
+  /// A new database, without tables.
   ///
   /// - Returns: its name.
   package func makeDatabase() throws -> String {
@@ -65,13 +77,19 @@ package final class PostgreSQLServer: Sendable {
       count += 1
       return "test\(count)"
     }
+    try run(["createdb", "-h", folder, "-U", Self.user, name])
+    return name
+  }
+
+  private func run(_ arguments: [String]) throws {
     let process = Process()
     process.executableURL = URL(filePath: "/usr/bin/env")
-    process.arguments = ["createdb", "-h", folder, "-U", Self.user, name]
+    process.arguments = arguments
     process.standardInput = FileHandle.nullDevice
     try process.run()
     process.waitUntilExit()
-    guard process.terminationStatus == 0 else { throw Failure(text: "createdb fails: \(process.terminationStatus)") }
-    return name
+    guard process.terminationStatus == 0 else {
+      throw Failure(text: "\(arguments) fails: \(process.terminationStatus)")
+    }
   }
 }

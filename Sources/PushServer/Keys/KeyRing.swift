@@ -36,6 +36,8 @@ final class KeyRing: Sendable {
     var readAt: Instant?
     /// When a reading last began, whatever became of it.
     var begunAt: Instant?
+    /// The last reading found the store away.
+    var isAway = false
     /// The number of the last reading.
     var reading: UInt64 = 0
     /// How often this process has made or revoked a key.
@@ -53,6 +55,10 @@ final class KeyRing: Sendable {
       if let readAt {
         if let known = keys[id] {
           if now.since(readAt) < KeyRing.age { return .is(known) }
+          // One request after the other finds out whether it is back.
+          if isAway, now.since(readAt) < KeyRing.awayAge, let begunAt, now.since(begunAt) < KeyRing.awayPause {
+            return .is(known)
+          }
         } else if readAt >= arrival {
           return .is(nil)
         }
@@ -64,7 +70,15 @@ final class KeyRing: Sendable {
       return .read(changeCount: changeCount)
     }
 
+    /// The store is away. What was read lately counts for a while, unless it was changed since.
+    mutating func lack(_ id: String, now: Instant) -> Known? {
+      isAway = true
+      guard let readAt, now.since(readAt) < KeyRing.awayAge else { return nil }
+      return keys[id]
+    }
+
     mutating func adopt(_ keys: [StoredKey], begunAt: Instant, changeCount: Int) {
+      isAway = false
       if let readAt, readAt > begunAt { return }
       reading += 1
       let reading = reading
@@ -83,6 +97,10 @@ final class KeyRing: Sendable {
 
   /// How long a revoked key still works.
   private static let age = Duration.seconds(1)
+  /// The same while the store is away.
+  private static let awayAge = Duration.seconds(300)
+  /// Longer than the store takes to say that it is away.
+  private static let awayPause = Duration.seconds(6)
   /// The least time between readings for unknown keys. Their requests wait for the next one, since
   /// another process can have made the key a moment ago.
   private static let missAge = Duration.milliseconds(50)
@@ -155,7 +173,11 @@ final class KeyRing: Sendable {
       case .is(let known): return known
       case .wait(let duration): try await clock.sleep(for: duration)
       case .read(let changeCount):
-        let keys = try await read()
+        let keys: [StoredKey]
+        do throws(StoreError) { keys = try await read() } catch {
+          guard error.kind == .away, let known = state.withLock({ $0.lack(id, now: clock.uptime) }) else { throw error }
+          return known
+        }
         state.withLock { $0.adopt(keys, begunAt: now, changeCount: changeCount) }
         if let known = state.withLock({ $0.keys[id] }) { return known }
       }
