@@ -28,7 +28,7 @@ package struct PostgreSQLSettings: Hashable, Sendable {
   package var encryption: Encryption?
   /// A file with the certificates of authorities; nil: those of the system.
   package var authorities: String?
-  /// 2…64.
+  /// 4…64.
   package var connectionCount = 8
   /// What this machine is called among those that use the database.
   package var node: String

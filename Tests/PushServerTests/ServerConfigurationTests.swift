@@ -50,7 +50,7 @@ struct ServerConfigurationTests {
   @Test("a database's hosts are names, addresses and folders of sockets; its password is in a file")
   func database() throws {
     let text = #"hosts: [db1, "db2:5433", "::1", "[::1]:5434", /run/postgresql], database: carillon, user: pusher"#
-    let more = "password-file: db.password, tls: verify-ca, authorities: ca.pem, connections: 12"
+    let more = "password-file: db.password, tls: verify-ca, trust: ca.pem, connections: 12"
     let read = try ServerConfiguration.parse(
       "journal: { directory: j }\nstore: { postgres: { \(text), \(more) } }\n" + Self.apps, file: "/etc/c.yaml")
     guard case .postgreSQL(let settings) = read.store else {

@@ -87,7 +87,7 @@ extension PostgreSQLSettings {
       user: try reader.require("user", example: "carillon").text(), node: ProcessInfo.processInfo.hostName)
     passwordFile = try reader.take("password-file")?.filePath()
     if let value = reader.take("tls") { encryption = try value.choice(Encryption.self) }
-    authorities = try reader.take("authorities")?.filePath()
+    authorities = try reader.take("trust")?.filePath()
     if let value = reader.take("connections") { connectionCount = try value.integer(in: 4...64) }
     try reader.finish()
   }
