@@ -17,6 +17,17 @@ package protocol ServiceClock: Sendable {
 }
 
 extension ServiceClock {
+  /// Calls the store again each second while it is away: for what must be in it because of what was
+  /// done already.
+  package func waiting<Result: Sendable>(_ body: () async throws(StoreError) -> Result) async throws -> Result {
+    while true {
+      do throws(StoreError) { return try await body() } catch {
+        guard error.kind == .away else { throw error }
+        try await sleep(for: .seconds(1))
+      }
+    }
+  }
+
   /// Calls the store again each second until it answers: that it is busy or away is no verdict.
   ///
   /// - Throws: `CancellationError` only.

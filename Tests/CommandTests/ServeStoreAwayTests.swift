@@ -49,6 +49,11 @@ struct ServeStoreAwayTests {
   }
 
   private static let scopes = ["campaigns", "read", "send"]
+  private static let batchCount = 50
+
+  private static func batch(from number: Int) -> String {
+    (number..<number + batchCount).map { ServeSite.body(HTTP2Site.token($0)) }.joined(separator: "\n")
+  }
 
   /// - Parameter leave: sends the store away; what it returns brings it back.
   private func check(_ running: RunningServe, _ leave: () async throws -> () async throws -> Void) async throws {
@@ -60,6 +65,10 @@ struct ServeStoreAwayTests {
     try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 200 }
     let comeBack = try await leave()
     let (began, end) = (ContinuousClock.now, Duration.seconds(12))
+    // Posted before anybody knows: it is taken in, and answered when its row is in the store.
+    async let early = running.call(
+      "/v1/apps/news/notifications:batch", body: Self.batch(from: 2 * count),
+      headers: ["Content-Type": "application/x-ndjson"])
     var ids: [String] = []
     var metrics = ""
     while ContinuousClock.now - began < end {
@@ -72,7 +81,21 @@ struct ServeStoreAwayTests {
       }
     }
     #expect(!metrics.contains("carillon_store_away_seconds 0\n"), "a monitor sees it")
+    // Later ones are refused before anything is taken in, whoever repeats them.
+    for _ in 0..<3 {
+      let refused = try await running.call(
+        "/v1/apps/news/notifications:batch", body: Self.batch(from: 3 * count),
+        headers: ["Content-Type": "application/x-ndjson"])
+      #expect(refused.status == 503)
+      #expect(refused.retryAfter != nil)
+    }
     try await comeBack()
+    let answer = try await early
+    try #require(answer.status == 202, "\(answer.text)")
+    let batch = try answer.decoded(ServeSite.TakenBatch.self).batchId
+    try await waitUntil("the batch has ended") {
+      try await running.call("/v1/apps/news/batches/\(batch)").text.contains(#""state":"finished""#)
+    }
     for id in ids {
       let notification = try await running.serve.finished(id, running.service, key: running.key)
       #expect(notification.outcome == "accepted")
@@ -82,7 +105,7 @@ struct ServeStoreAwayTests {
     #expect(account.accepted.confirmed == count)
     #expect(account.possibleDuplicates == 0)
     let taken = try await running.end().compactMap(\.token)
-    #expect(taken.count == count + ids.count)
+    #expect(taken.count == count + ids.count + Self.batchCount)
     #expect(Set(taken).count == taken.count)
   }
 }

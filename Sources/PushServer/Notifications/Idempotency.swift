@@ -117,7 +117,7 @@ struct Idempotency: RouterMiddleware {
     for name in Self.repeatedHeaders { headers[name.canonicalName] = response.headers[name] }
     let answer = StoredAnswer(
       status: response.status.code, headers: headers, body: try await CollectedBody.bytes(of: response.body))
-    try await store.finish(entry, answer)
+    try await access.clock.waiting { () throws(StoreError) in try await store.finish(entry, answer) }
     return Response(
       status: response.status, headers: response.headers, body: ResponseBody(byteBuffer: ByteBuffer(bytes: answer.body))
     )

@@ -41,9 +41,10 @@ struct NotificationRoutes: Sendable {
       throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
     }
     let notification = try app.prepare(body.notification)
+    if body.reference != nil { try demandStore() }
     let ids = try await app.submit([(notification, token)]) { room.release() }
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
-    if let reference = body.reference { try await store.add([(StoredNotificationID(id), reference)]) }
+    if let reference = body.reference { try await add([(StoredNotificationID(id), reference)]) }
     return Self.accepted(id, state: "queued", warnings: notification.requestWarnings)
   }
 
@@ -81,21 +82,23 @@ struct NotificationRoutes: Sendable {
     if !body.devices.isEmpty { body.resolve(try await devices(body.devices.map(\.id), app)) }
     // Reading a large body takes a while.
     try await grant.demand()
+    try demandStore()
     var parts: [StoredLines] = []
+    // First, because it can fail while nothing is sent yet.
+    for id in try await suppress(body.suppressed, app) { parts.append(id) }
     if !body.notifications.isEmpty {
       let ids = try await app.submit(body.notifications) { room.release() }
       for id in ids { parts.append(id) }
       if !body.references.isEmpty {
-        try await store.add(body.references.map { (StoredNotificationID(ids[$0.index]), $0.text) })
+        try await add(body.references.map { (StoredNotificationID(ids[$0.index]), $0.text) })
       }
     }
-    for id in try await suppress(body.suppressed, app) { parts.append(id) }
     let now = access.clock.now
     let run = IntakeRunID(milliseconds: UInt64(now.milliseconds), random: .random(in: 0 ... .max))
     let name = NotificationID(run: run, line: .random(in: 0 ... .max))
     let batch = StoredBatch(
       id: StoredUUID(name), app: app.id, parts: parts, rejectedCount: body.rejectedCount, createdAt: now)
-    try await store.add(batch)
+    try await kept { () throws(StoreError) in try await store.add(batch) }
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
       let queuedCount = body.notifications.count + body.suppressed.count
@@ -105,6 +108,27 @@ struct NotificationRoutes: Sendable {
       json.field("rejected", body.rejectedCount)
       json.lines("errors", body.errors)
       if !body.warnings.isEmpty { json.lines("warnings", body.warnings) }
+    }
+  }
+
+  /// To be asked before something is taken in that needs a row in the store.
+  ///
+  /// - Throws: ``Problem`` with 503. Nothing was taken in then.
+  private func demandStore() throws {
+    guard outcomes.awayDuration == nil else { throw Problem.unavailable("The store cannot be written at present.") }
+  }
+
+  private func add(_ references: [(StoredNotificationID, String)]) async throws {
+    try await kept { () throws(StoreError) in try await store.add(references) }
+  }
+
+  /// Writes what belongs to notifications that are in the journal. They are sent whatever is
+  /// answered, so that the caller of a store that has just gone away waits for it.
+  private func kept(_ write: () async throws(StoreError) -> Void) async throws {
+    do { try await access.clock.waiting(write) } catch {
+      var problem = Problem(describing: error)
+      problem.isDoubtful = true
+      throw problem
     }
   }
 
