@@ -29,6 +29,7 @@ struct StartDecisionTests {
     for disk in [DiskState.writable, DiskState(code: EROFS), DiskState(code: EACCES), DiskState(code: ENOENT)] {
       #expect(StartDecision.after("it", hasServed: false, disk: disk) == .end, "\(disk)")
       #expect(StartDecision.after("it", hasServed: true, disk: disk) == .wait("it"), "\(disk)")
+      #expect(StartDecision.after("it", isAway: true, hasServed: false, disk: disk) == .wait("it"), "\(disk)")
     }
   }
 

@@ -12,6 +12,7 @@ extension CampaignReport {
       JSONMember("state", .string(record.state)),
     ]
     if !record.reason.isEmpty { members.append(JSONMember("reason", .string(record.reason))) }
+    if let waitsFor { members.append(JSONMember("waitsFor", .string(waitsFor))) }
     var rest: [JSONMember] = []
     if !record.summary.isForDevices {
       rest.append(

@@ -19,6 +19,8 @@ struct CampaignReport: Sendable {
   var fraction: Double?
   /// It should send, and its app's gateway takes nothing, or its app may not send.
   var isWaiting = false
+  /// `the store` or `the database`, while that is away; nil: it is not.
+  var waitsFor: String?
   /// Notifications that get their outcome in a second, over the last minute; 0: not known.
   var pace = 0.0
 
@@ -74,6 +76,7 @@ struct CampaignReports: Sendable {
   let controller: CampaignController
   let deployment: Deployment
   let statistics: ServiceStatistics
+  let outcomes: OutcomeRecorder
 
   var forgotten: ForgottenParts { ForgottenParts(controller: controller, deployment: deployment) }
 
@@ -132,6 +135,7 @@ struct CampaignReports: Sendable {
   }
 
   private func addWait(_ report: inout CampaignReport, _ live: LiveCampaign?) {
+    if let away = outcomes.awayDuration { return report.waitForStore(controller.store, away) }
     let quiet = live?.quiet
     if let until = quiet?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
     let app = try? deployment.app(report.record.app)
@@ -152,12 +156,22 @@ extension Obstacle {
 }
 
 extension CampaignReport {
+  fileprivate mutating func waitForStore(_ store: any Store, _ duration: Duration) {
+    (waitsFor, isWaiting) = (store.spoken, true)
+    record.reason = "It waits for \(store.spoken), which has not answered for \(NumberText.age(duration))."
+  }
+
   fileprivate mutating func addTime(of part: CampaignPartProgress) {
     // Those who were left out have a part that was never to be sent.
     guard part.endedAt != part.dueAt || part.begunAt != nil else { return }
     partTimes =
       min(partTimes?.lowerBound ?? part.dueAt, part.dueAt)...max(partTimes?.upperBound ?? part.dueAt, part.dueAt)
   }
+}
+
+extension Store {
+  /// What a sentence calls it.
+  var spoken: String { file == nil ? "the database" : "the store" }
 }
 
 extension CampaignHead {

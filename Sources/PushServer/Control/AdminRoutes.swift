@@ -9,6 +9,9 @@ internal import PushWire
 /// Nothing here may take long on that thread.
 struct AdminRoutes: Sendable {
   let isReady: @Sendable () -> Bool
+  /// What the service waits for at present, such as `the database`; nil: nothing. Single
+  /// notifications are taken in all the same.
+  var obstacle: @Sendable () -> String? = { nil }
   /// Called on a thread of its own.
   let metrics: @Sendable () -> [UInt8]
   let requests: RequestMetrics
@@ -19,9 +22,12 @@ struct AdminRoutes: Sendable {
   var responder: ControlResponder {
     let router = ControlResponder.router
     router.get("healthz") { _, _ in Response.json { $0.field("status", "alive") } }
-    router.get("readyz") { [isReady] _, _ in
+    router.get("readyz") { [isReady, obstacle] _, _ in
       let isReady = isReady()
-      return Response.json(isReady ? .ok : .serviceUnavailable) { $0.field("status", isReady ? "ready" : "not ready") }
+      return Response.json(isReady ? .ok : .serviceUnavailable) { json in
+        json.field("status", isReady ? "ready" : "not ready")
+        json.field("waitsFor", obstacle())
+      }
     }
     router.get("metrics") { [metrics, access] request, context in
       try await access?.serviceGrant(request, context, .metrics, because: "The metrics have every app")

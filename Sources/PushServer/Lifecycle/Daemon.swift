@@ -1,4 +1,4 @@
-package import Carillon
+internal import Carillon
 internal import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
@@ -71,12 +71,12 @@ package final class Daemon: Sendable {
   ///   - recoveryPause: between looks whether a journal that has failed can be written again.
   ///   - overdue: called with a sentence if the service was asked to end and has not. The process
   ///     must end then.
-  /// - Throws: ``CarillonError``.
+  /// - Throws: ``CarillonError``; ``StoreError`` of the store.
   package init(
     _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
     clock: any ServiceClock = MachineClock(), recoveryPause: Duration = .seconds(1),
     overdue: @escaping @Sendable (String) -> Void
-  ) throws(CarillonError) {
+  ) throws {
     (self.configuration, self.file) = (configuration, file)
     credentialFiles = Mutex(configuration.credentialFiles)
     tenants = Mutex(Self.byID(configuration))
@@ -97,9 +97,7 @@ package final class Daemon: Sendable {
     guard let journal = JournalSettings(configuration.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
-    do throws(StoreError) { store = try configuration.store.open(besides: file) } catch {
-      throw CarillonError(.journal, error.description)
-    }
+    store = try configuration.store.open(besides: file)
     deployment = try Deployment(
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
@@ -199,7 +197,8 @@ package final class Daemon: Sendable {
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
       reports: CampaignReports(
-        controller: run.campaigns.controller, deployment: deployment, statistics: statistics), bridge: bridge,
+        controller: run.campaigns.controller, deployment: deployment, statistics: statistics, outcomes: outcomes),
+      bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
@@ -217,6 +216,7 @@ package final class Daemon: Sendable {
         isReady.load(ordering: .relaxed) && deployment.journalFailure == nil
           && !reserve.isPaused && listeners.withLock { $0.allSatisfy { !$0.isFull } }
       },
+      obstacle: { [self] in outcomes.awayDuration.map { _ in store.spoken } },
       metrics: { [self] in
         metrics.text(
           deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge,

@@ -13,15 +13,17 @@ enum StartDecision: Hashable, Sendable {
   case wait(String)
   case end
 
-  /// A first start waits only for a disk that is full or fails: anything else is for its operator
-  /// to mend. A service that has served before waits whatever the reason is, because its clients
-  /// rely on it.
+  /// A first start waits only for a store that is away, and for a disk that is full or fails:
+  /// anything else is for its operator to mend. A service that has served before waits whatever the
+  /// reason is, because its clients rely on it.
   ///
   /// - Parameters:
   ///   - problem: why it could not start.
+  ///   - isAway: the store does not answer.
   ///   - hasServed: whether an earlier life in this process has served.
   ///   - disk: of the journal and the store.
-  static func after(_ problem: String, hasServed: Bool, disk: DiskState) -> StartDecision {
+  static func after(_ problem: String, isAway: Bool = false, hasServed: Bool, disk: DiskState) -> StartDecision {
+    if isAway { return .wait(problem) }
     if case .waiting(let code) = disk { return .wait("\(DiskState.message(code)): \(problem)") }
     return hasServed ? .wait(problem) : .end
   }
@@ -49,7 +51,7 @@ final class DiskWait: Service {
   func run() async throws {
     // From here on, SIGTERM ends the wait in order.
     if isLogged { logger.error("the service waits until it can start", metadata: ["why": "\(reason)"]) }
-    let status = "Waiting for room: \(reason)"
+    let status = "Waiting: \(reason)"
     let end = clock.uptime + pause
     await cancelWhenGracefulShutdown { [self] in
       var looks = 0

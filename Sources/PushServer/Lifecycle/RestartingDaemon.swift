@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Logging
 package import PushService
+internal import PushStore
 internal import PushWire
 
 /// Runs a ``Daemon``, and another one after its journal has failed and can be written again.
@@ -43,8 +44,12 @@ package struct RestartingDaemon: Sendable {
         throw ended.error
       } catch {
         let folders = configuration.folders(besides: file).map(DiskState.nearest)
-        let decision = StartDecision.after("\(error)", hasServed: ports != nil, disk: await DiskState.all(folders))
-        guard case .wait(let reason) = decision else { throw error }
+        let storeError = error as? StoreError
+        let decision = StartDecision.after(
+          "\(error)", isAway: storeError?.kind == .away, hasServed: ports != nil, disk: await DiskState.all(folders))
+        guard case .wait(let reason) = decision else {
+          throw storeError.map { CarillonError(.journal, $0.description) } ?? error
+        }
         let isLogged = log.isDue(reason, now: clock.uptime)
         pause.grow()
         let wait = DiskWait(
@@ -89,7 +94,7 @@ package struct RestartingDaemon: Sendable {
     }
   }
 
-  private func make(_ configuration: ServerConfiguration, _ pause: Duration) throws(CarillonError) -> Daemon {
+  private func make(_ configuration: ServerConfiguration, _ pause: Duration) throws -> Daemon {
     try Daemon(
       configuration, file: file, log: log, manager: manager, clock: clock, recoveryPause: pause, overdue: overdue)
   }
@@ -97,7 +102,7 @@ package struct RestartingDaemon: Sendable {
   /// The next daemon reads the file again, and keeps the previous one if that fails.
   private func next(
     _ configuration: inout ServerConfiguration, _ pause: Duration, _ ports: Daemon.Ports?
-  ) throws(CarillonError) -> Daemon {
+  ) throws -> Daemon {
     guard let ports else { return try make(configuration, pause) }
     configuration.listen(on: ports)
     if var read = try? ServerConfiguration.read(file: file) {
