@@ -79,20 +79,20 @@ package protocol Store: Sendable {
 
   // MARK: Audiences
   //
-  // Devices as an audience, a page at a time. Every read is short: a page takes several reads if
-  // few devices match. The devices of an audience are fixed by the last key of the app when it
-  // starts, because later devices have greater keys.
+  // Devices as an audience. It is cut first: the keys of those who match are written down, some at
+  // a time, up to the last key of the app when its campaign begins. Then devices are read by key.
 
   /// The key of the app's newest device; 0 without devices.
   func lastDeviceKey(app: String) async throws(StoreError) -> Int64
-  /// The next devices of an audience by key, also suppressed ones. Fewer than `limit` at its end.
+  /// The members of an audience among the next devices, also suppressed ones. How many devices it
+  /// looks at is the store's choice, so that a read stays short.
   ///
   /// - Parameters:
-  ///   - key: of the last device of the page before; 0 from the beginning.
-  ///   - last: the key of the last device that belongs to the audience.
-  func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
-  ) async throws(StoreError) -> [AudienceDevice]
+  ///   - key: behind which it looks; 0 from the beginning.
+  ///   - last: it looks no further.
+  func audienceMembers(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
+  ) async throws(StoreError) -> AudienceStretch
   /// Those of an app's devices with these keys that are there, in the order of the keys. A device
   /// that two have become is there under both keys while the app has an unfinished campaign.
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
@@ -133,7 +133,7 @@ package protocol Store: Sendable {
 
   // MARK: Campaigns
   //
-  // Their audiences and lists are files; their notifications are in the journal.
+  // Uploaded audiences and lists are files; their notifications are in the journal.
 
   /// Adds a campaign, unless its app has so many that have not ended.
   ///
@@ -159,7 +159,8 @@ package protocol Store: Sendable {
   func openCampaigns(of apps: AppReach, in states: [String]?, limit: Int?) async throws(StoreError) -> [CampaignHead]
   /// How many there are of these.
   func openCampaignCount(of apps: AppReach, in states: [String]) async throws(StoreError) -> Int
-  /// Replaces what can change of a campaign: everything but its id, app and time of creation.
+  /// Replaces what can change of a campaign: everything but its id, its app, when it was created,
+  /// and how far it is cut.
   ///
   /// - Parameter version: the one that was read. The campaign gets the next one.
   /// - Returns: false if it was changed since.
@@ -183,6 +184,21 @@ package protocol Store: Sendable {
   func forgetCampaigns(
     in states: [String], unchangedSince instant: StoreInstant, limit: Int
   ) async throws(StoreError) -> [StoredUUID]
+  /// Fixes more members of a campaign: those of its devices behind one key, up to another.
+  ///
+  /// - Returns: false if it is not cut up to `from`, so that nothing changes. Who has lost the
+  ///   answer reads ``CampaignHead/cutKey`` and goes on behind it.
+  func cut(
+    _ campaign: StoredUUID, from key: Int64, through end: Int64, adding pieces: [MemberPiece]
+  ) async throws(StoreError) -> Bool
+  /// The campaign is not cut, and has no members.
+  func removeMembers(of campaign: StoredUUID) async throws(StoreError)
+  /// The next keys of a part's members behind a key, of one piece; empty if there are none so far.
+  func members(of campaign: StoredUUID, part: Int, after key: Int64) async throws(StoreError) -> [Int64]
+  /// Which parts have which of these keys. A key is in one part.
+  func memberParts(of campaign: StoredUUID, keys: [Int64]) async throws(StoreError) -> [Int64: Int]
+  /// How many members there are so far.
+  func memberCount(of campaign: StoredUUID) async throws(StoreError) -> Int
   /// The bytes of an app's audiences that were uploaded.
   ///
   /// - Parameter other: a campaign that does not count.

@@ -20,6 +20,9 @@ package struct CampaignHead: Hashable, Sendable {
   package var endedAt: StoreInstant?
   /// The last device of the audience, if that consists of devices.
   package var lastKey: Int64?
+  /// Devices up to this key are fixed as members, or as none. Only
+  /// ``Store/cut(_:from:through:adding:)`` changes it.
+  package var cutKey: Int64 = 0
   /// How many devices or rows it is for; nil: not counted.
   package var audienceCount: Int64?
   /// The size of the plan; 0: of a campaign that is not stored yet.
@@ -28,6 +31,9 @@ package struct CampaignHead: Hashable, Sendable {
   package init(id: StoredUUID, app: String, state: String, createdAt: StoreInstant, changedAt: StoreInstant) {
     (self.id, self.app, self.state, self.createdAt, self.changedAt) = (id, app, state, createdAt, changedAt)
   }
+
+  /// All members are fixed.
+  package var isCut: Bool { lastKey.map { cutKey >= $0 } ?? false }
 }
 
 /// What a campaign's plan says, for lists. The plan alone decides what is sent.

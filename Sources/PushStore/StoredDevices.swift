@@ -75,15 +75,13 @@ package struct AudienceDevice: Hashable, Sendable {
   package var key: Int64
   package var token: [UInt8]
   package var language: String?
-  package var timeZone: String?
   /// Nothing must be sent to it.
   package var isSuppressed: Bool
   /// Of the devices that have become this one while the app had an unfinished campaign. Only
   /// ``Store/audienceDevices(app:keys:)`` finds them.
   package var otherKeys: [Int64] = []
 
-  package init(key: Int64, token: [UInt8], language: String?, timeZone: String?, isSuppressed: Bool) {
-    (self.key, self.token, self.language, self.timeZone) = (key, token, language, timeZone)
-    self.isSuppressed = isSuppressed
+  package init(key: Int64, token: [UInt8], language: String?, isSuppressed: Bool) {
+    (self.key, self.token, self.language, self.isSuppressed) = (key, token, language, isSuppressed)
   }
 }

@@ -4,7 +4,7 @@ internal import PushStore
 /// beside it while machines are replaced one by one.
 enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
-  static let migrations = [intake, devices, campaigns, bridge]
+  static let migrations = [intake, devices, campaigns, bridge, members]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
   static let versions = """
@@ -129,5 +129,14 @@ enum PostgreSQLSchema {
       feedback_cursor bigint NOT NULL DEFAULT 0
     );
     CREATE TABLE bridge_life (number int PRIMARY KEY CHECK (number = 1), at bigint NOT NULL);
+    """
+
+  /// Which devices a campaign is for, as `MemberPiece` has them.
+  private static let members = """
+    ALTER TABLE campaigns ADD COLUMN cut_key bigint NOT NULL DEFAULT 0;
+    CREATE TABLE campaign_members (
+      campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, part bigint NOT NULL, first_key bigint NOT NULL,
+      last_key bigint NOT NULL, count bigint NOT NULL, keys bytea NOT NULL, PRIMARY KEY (campaign, part, last_key)
+    );
     """
 }

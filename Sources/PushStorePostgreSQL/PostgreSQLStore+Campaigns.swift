@@ -5,7 +5,7 @@ extension PostgreSQLStore {
   private static let columns = """
     id, app, state, version, name, is_for_devices, is_dry_run, begins_at, last_begins_at, reason, is_doubtful,
     line_count, byte_count, is_complete, format, created_at, changed_at, started_at, ended_at, last_key,
-    audience_count, plan_byte_count
+    audience_count, plan_byte_count, cut_key
     """
 
   /// In the order of ``columns``.
@@ -18,11 +18,11 @@ extension PostgreSQLStore {
       .int(head.upload.lineCount), .int(head.upload.byteCount), .flag(head.upload.isComplete),
       .text(head.upload.format), .instant(head.createdAt), .instant(head.changedAt), PostgreSQLValue(head.startedAt),
       PostgreSQLValue(head.endedAt), PostgreSQLValue(head.lastKey), PostgreSQLValue(head.audienceCount),
-      .int(campaign.content.count),
+      .int(campaign.content.count), .int(head.cutKey),
     ]
   }
 
-  private static let marks = (1...22).map { "$\($0)" }.joined(separator: ", ")
+  private static let marks = (1...23).map { "$\($0)" }.joined(separator: ", ")
 
   package func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool {
     // Two at the same time wait for each other, so that they do not both take the last place. The
@@ -33,7 +33,7 @@ extension PostgreSQLStore {
     let insert = PostgreSQLStatement(
       """
       INSERT INTO campaigns (\(Self.columns)) SELECT \(Self.marks)
-      WHERE (SELECT count(*) FROM campaigns WHERE app = $2 AND ended_at IS NULL) < $23
+      WHERE (SELECT count(*) FROM campaigns WHERE app = $2 AND ended_at IS NULL) < $24
       ON CONFLICT DO NOTHING
       """, values: Self.values(campaign, version: campaign.version) + [.int(openLimit)])
     let plan = PostgreSQLStatement(
@@ -48,7 +48,7 @@ extension PostgreSQLStore {
     let rows = try await read(
       "SELECT \(Self.columns), content FROM campaigns JOIN campaign_plans ON campaign = id WHERE id = $1", .uuid(id))
     guard rows.count == 1 else { return nil }
-    return StoredCampaign(head: Self.head(rows, 0), content: rows.bytes(0, 22))
+    return StoredCampaign(head: Self.head(rows, 0), content: rows.bytes(0, 23))
   }
 
   package func campaignHead(_ id: StoredUUID) async throws(StoreError) -> CampaignHead? {
@@ -112,14 +112,14 @@ extension PostgreSQLStore {
   }
 
   package func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool {
-    // Its id, its app and when it was created stay as they are.
+    // Its id, its app, when it was created and how far it is cut stay as they are.
     let update = PostgreSQLStatement(
       """
       UPDATE campaigns SET (state, version, name, is_for_devices, is_dry_run, begins_at, last_begins_at, reason,
         is_doubtful, line_count, byte_count, is_complete, format, changed_at, started_at, ended_at, last_key,
         audience_count, plan_byte_count) = ($3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17, $18, $19,
         $20, $21, $22)
-      WHERE id = $1 AND app = $2 AND version = $4 - 1 AND $16::bigint IS NOT NULL
+      WHERE id = $1 AND app = $2 AND version = $4 - 1 AND ($16::bigint, $23::bigint) IS NOT NULL
       """, values: Self.values(campaign, version: version + 1))
     let plan = PostgreSQLStatement(
       """
@@ -133,7 +133,9 @@ extension PostgreSQLStore {
     let new = head
     return try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
       let rows = try connection.transaction([update, plan, find], by: deadline)
-      return rows[0].changedCount == 1 || connection.isRepeating && rows[2].map(Self.head).first == new
+      var found = rows[2].map(Self.head).first
+      found?.cutKey = new.cutKey
+      return rows[0].changedCount == 1 || connection.isRepeating && found == new
     }
   }
 
@@ -187,6 +189,7 @@ extension PostgreSQLStore {
     head.lastKey = rows.optionalInt(row, 19)
     head.audienceCount = rows.optionalInt(row, 20)
     head.planByteCount = Int(rows.int(row, 21))
+    head.cutKey = rows.int(row, 22)
     return head
   }
 

@@ -102,20 +102,34 @@ extension PostgreSQLStore {
     return try await read("SELECT max(number) FROM devices WHERE app = $1", .int(number)).int(0, 0)
   }
 
-  package func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
-  ) async throws(StoreError) -> [AudienceDevice] {
-    guard let query = try await query(app, filter) else { return [] }
+  /// A tag that few devices have is found once for so many, and the answer stays small.
+  private static let stretch = 1 << 18
+
+  package func audienceMembers(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
+  ) async throws(StoreError) -> AudienceStretch {
+    guard let query = try await query(app, filter) else { return AudienceStretch([], through: last) }
+    let look = PostgreSQLStatement(
+      """
+      SELECT count(*), max(number) FROM (
+        SELECT number FROM devices WHERE app = $1 AND number > $2 AND number <= $3 ORDER BY number LIMIT $4) AS looked
+      """, query.values[0], .int(key), .int(last), .int(Self.stretch))
     let count = query.values.count
-    let rows = try await read([
-      PostgreSQLStatement(
+    let (rows, end) = try await pool.run(.bulk, limit: Limit.bulk) { connection, deadline throws(StoreError) in
+      let found = try connection.run([look], by: deadline)[0]
+      let end = found.int(0, 0) < Self.stretch ? last : found.int(0, 1)
+      let find = PostgreSQLStatement(
         """
-        SELECT number, token, language, time_zone, gone_at >= registered_at FROM devices
+        SELECT number\(withTimeZones ? ", time_zone" : "") FROM devices
         WHERE \(query.condition) AND number > $\(count + 1) AND number <= $\(count + 2) ORDER BY number
-        LIMIT $\(count + 3)
-        """, values: query.values + [.int(key), .int(last), .int(limit)])
-    ])[0]
-    return try await audience(rows)
+        """, values: query.values + [.int(key), .int(end)])
+      return (try connection.run([find], by: deadline)[0], end)
+    }
+    guard withTimeZones else { return AudienceStretch(rows.map { AudienceMember(key: $0.int($1, 0)) }, through: end) }
+    let zones = Set((0..<rows.count).compactMap { rows.optionalInt($0, 1) })
+    let words = try await names.names(zones)
+    let members = rows.map { AudienceMember(key: $0.int($1, 0), timeZone: $0.optionalInt($1, 1).flatMap { words[$0] }) }
+    return AudienceStretch(members, through: end)
   }
 
   package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
@@ -133,7 +147,7 @@ extension PostgreSQLStore {
     let rows = try await read([
       PostgreSQLStatement(
         """
-        SELECT key, token, language, time_zone, gone_at >= registered_at
+        SELECT key, token, language, gone_at >= registered_at
         FROM unnest($2::bigint[]) WITH ORDINALITY AS asked (key, n) JOIN devices ON number = key AND app = $1
         ORDER BY n
         """, .int(number), .ints(keys)),
@@ -158,7 +172,7 @@ extension PostgreSQLStore {
     if !missing.isEmpty {
       let more = try await read(
         """
-        SELECT number, token, language, time_zone, gone_at >= registered_at FROM devices
+        SELECT number, token, language, gone_at >= registered_at FROM devices
         WHERE app = $1 AND number = ANY ($2)
         """, .int(number), .ints(missing))
       for device in try await audience(more) { found[device.key] = device }
@@ -173,16 +187,11 @@ extension PostgreSQLStore {
   }
 
   private func audience(_ rows: PostgreSQLRows) async throws(StoreError) -> [AudienceDevice] {
-    var numbers: Set<Int64> = []
-    for row in 0..<rows.count {
-      if let language = rows.optionalInt(row, 2) { numbers.insert(language) }
-      if let zone = rows.optionalInt(row, 3) { numbers.insert(zone) }
-    }
-    let words = try await names.names(numbers)
+    let words = try await names.names(Set((0..<rows.count).compactMap { rows.optionalInt($0, 2) }))
     return rows.map { rows, row in
       AudienceDevice(
         key: rows.int(row, 0), token: rows.bytes(row, 1), language: rows.optionalInt(row, 2).flatMap { words[$0] },
-        timeZone: rows.optionalInt(row, 3).flatMap { words[$0] }, isSuppressed: rows.flag(row, 4))
+        isSuppressed: rows.flag(row, 3))
     }
   }
 

@@ -7,7 +7,7 @@ extension SQLiteStore {
   private static let headColumns = """
     high, low, app, state, version, name, isForDevices, isDryRun, beginsAt, lastBeginsAt, reason, isDoubtful,
     lineCount, byteCount, isComplete, format, createdAt, changedAt, startedAt, endedAt, lastKey, audienceCount,
-    planByteCount
+    planByteCount, cutKey
     """
 
   package func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool {
@@ -19,7 +19,7 @@ extension SQLiteStore {
       try database.execute(
         sql: """
           INSERT INTO campaigns (\(Self.headColumns))
-          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
           """,
         arguments: [
           head.id.high.stored, head.id.low.stored, head.app, head.state, head.version, head.summary.name,
@@ -27,7 +27,7 @@ extension SQLiteStore {
           head.summary.lastBeginsAt?.milliseconds, head.reason, head.isDoubtful ? 1 : 0, head.upload.lineCount,
           head.upload.byteCount, head.upload.isComplete ? 1 : 0, head.upload.format, head.createdAt.milliseconds,
           head.changedAt.milliseconds, head.startedAt?.milliseconds, head.endedAt?.milliseconds, head.lastKey,
-          head.audienceCount, campaign.content.count,
+          head.audienceCount, campaign.content.count, head.cutKey,
         ])
       try database.execute(
         sql: "INSERT INTO campaignPlans (high, low, content) VALUES (?, ?, ?)",
@@ -214,5 +214,6 @@ extension CampaignHead {
     lastKey = row["lastKey"]
     audienceCount = row["audienceCount"]
     planByteCount = row["planByteCount"]
+    cutKey = row["cutKey"]
   }
 }

@@ -148,8 +148,59 @@ struct CampaignAudienceServeTests {
     // 4 has no time zone and was left out; 5 was not.
     try await merge(4, replacing: 5)
     #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.submitted == 8)
+    #expect(account.suppressed == 3, "one without a time zone, and the other one of two pairs")
     let taken = try await running.end().compactMap(\.token)
     #expect(taken.sorted() == [0, 3, 4, 6, 7].map { HTTP2Site.token($0) }.sorted())
+  }
+
+  @Test(
+    "whatever happens to devices meanwhile, a campaign is for those of its beginning: each gets it once, or is listed",
+    .inProcess)
+  func fixedMembers() async throws {
+    // The first three pages are read before anything is changed.
+    let count = 14_000
+    let running = try await RunningServe.withCampaigns(more: ["devices"]) { serve in
+      try await Self.register(serve, (0..<count).map { (HTTP2Site.token($0), nil, nil, ["fan"]) })
+    }
+    let site = running.campaigns
+    let path = try await site.make(
+      #","rateLimit":2500,"audience":{"source":"devices","filter":{"all":["fan"]}}"#)
+    try await site.act(path, "start")
+    try await waitUntil("its total is known") { try await site.campaign(path).progress.total == count }
+    try await site.act(path, "pause")
+    let sent = try await site.campaign(path).progress.accepted
+    #expect(sent < 12_000)
+    func change(_ number: Int, _ method: String, _ body: String? = nil) async throws {
+      let device = "/v1/apps/news/devices/\(HTTP2Site.token(number))"
+      let reply = try await running.call(device, body: body, method: method)
+      #expect((200...204).contains(reply.status), "\(reply.text)")
+    }
+    // Some leave, some are no fans any more, some get the token of an earlier or a later one.
+    for number in 13_900..<13_910 { try await change(number, "DELETE") }
+    for number in 13_910..<13_920 { try await change(number, "PUT", #"{"tags":[]}"#) }
+    for number in 13_920..<13_930 {
+      try await change(number, "PUT", #"{"replacesToken":"\#(HTTP2Site.token(number + 10))"}"#)
+    }
+    for number in 13_950..<13_960 {
+      try await change(number, "PUT", #"{"replacesToken":"\#(HTTP2Site.token(number - 10))"}"#)
+    }
+    // And others come, also one that had left.
+    let others = (Array(50_000..<50_200) + [13_900]).map { #"{"token":"\#(HTTP2Site.token($0))","tags":["fan"]}"# }
+    let reply = try await running.call(
+      "/v1/apps/news/devices:import", body: others.joined(separator: "\n"),
+      headers: ["Content-Type": "application/x-ndjson"])
+    #expect(reply.status == 200, "\(reply.text)")
+    try await site.act(path, "resume")
+    #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.submitted == count)
+    #expect(account.suppressed == 30)
+    #expect(try await site.outcomes(path).count { $0[2] == "suppressed" } == 30)
+    let gone = Set(13_900..<13_910).union(13_930..<13_950)
+    let taken = try await running.end().compactMap(\.token)
+    #expect(taken.sorted() == (0..<count).filter { !gone.contains($0) }.map { HTTP2Site.token($0) }.sorted())
   }
 
   @Test("a campaign begins at its time, and a dry run sends nothing; quiet hours hold one back")

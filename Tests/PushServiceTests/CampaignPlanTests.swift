@@ -35,21 +35,6 @@ struct CampaignPlanTests {
     }
   }
 
-  @Test("keys of devices are found behind any key")
-  func keys() throws {
-    let place = try Workplace()
-    let file = try SpoolFile(path: place.path("keys"))
-    let all = (1...10_000).map { Int64($0 * 3) }
-    for key in all { try file.append(DeviceKeys.bytes(key)) }
-    try file.sync()
-    let keys = DeviceKeys(path: place.path("keys"))
-    for (after, limit) in [(0, 5), (2, 1), (3, 4096), (15_000, 7), (29_999, 10), (30_000, 10), (.max, 1)]
-      as [(Int64, Int)]
-    {
-      #expect(try keys.next(after: after, limit: limit) == Array(all.filter { $0 > after }.prefix(limit)))
-    }
-  }
-
   @Test("an upload in any pieces is the same file; what is cut off ends with a line")
   func pieces() throws {
     let seed = SeededGenerator.freshSeed()

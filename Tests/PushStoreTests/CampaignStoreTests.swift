@@ -34,6 +34,69 @@ struct CampaignStoreTests {
     try store.close()
   }
 
+  @Test("members are fixed once, in pieces, and read by part behind any key", arguments: StoreKind.allCases)
+  func members(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let campaign = Self.campaign(1)
+    #expect(try await store.add(campaign, openLimit: .max))
+    let odd = (0..<6_000).map { Int64($0) * 2 + 1 }
+    let pieces = MemberPiece.pieces(of: odd, part: 0) + [MemberPiece(part: 3, keys: [2, 4, 9_000])]
+    #expect(pieces.map(\.keys.count) == [4096, 1904, 3])
+    #expect(try await store.cut(campaign.id, from: 0, through: 12_000, adding: pieces))
+    #expect(try await store.cut(campaign.id, from: 0, through: 12_000, adding: pieces) == false)
+    #expect(
+      try await store.cut(campaign.id, from: 12_000, through: 90_000, adding: [MemberPiece(part: 0, keys: [80_001])]))
+    #expect(try await store.memberCount(of: campaign.id) == 6_004)
+    for part in [0, 3] {
+      var (found, after): ([Int64], Int64) = ([], 0)
+      while case let some = try await store.members(of: campaign.id, part: part, after: after), let last = some.last {
+        found += some
+        after = last
+      }
+      #expect(found == (part == 0 ? odd + [80_001] : [2, 4, 9_000]))
+    }
+    #expect(
+      try await store.members(of: campaign.id, part: 0, after: 8_180) == [8_181, 8_183, 8_185, 8_187, 8_189, 8_191])
+    #expect(try await store.members(of: campaign.id, part: 1, after: 0).isEmpty)
+    let parts = try await store.memberParts(of: campaign.id, keys: [1, 3, 4, 6, 9_000, 11_999, 80_001])
+    #expect(parts == [1: 0, 3: 0, 4: 3, 9_000: 3, 11_999: 0, 80_001: 0])
+    // How far it is cut is nothing that a change of the campaign takes back.
+    var changed = campaign
+    changed.reason = "why"
+    changed.lastKey = 90_000
+    #expect(try await store.update(changed, from: 1))
+    #expect(try await store.campaignHead(campaign.id)?.isCut == true)
+    try await store.removeMembers(of: campaign.id)
+    #expect(try await store.memberCount(of: campaign.id) == 0)
+    #expect(try await store.campaignHead(campaign.id)?.cutKey == 0)
+    #expect(try await store.cut(campaign.id, from: 0, through: 3, adding: [MemberPiece(part: 0, keys: [2])]))
+    changed.version = 2
+    changed.endedAt = StoreInstant(milliseconds: 5)
+    #expect(try await store.update(changed, from: 2))
+    #expect(try await store.forgetCampaigns(endedBefore: StoreInstant(milliseconds: 6), limit: 1) == [campaign.id])
+    #expect(try await store.memberCount(of: campaign.id) == 0)
+    try store.close()
+  }
+
+  @Test("keys of members are the same after writing and reading; damage is no list of keys")
+  func pieces() {
+    let seed = SeededGenerator.freshSeed()
+    var random = SeededGenerator(seed: seed)
+    for _ in 0..<200 {
+      var key: Int64 = 0
+      let keys = (0..<Int.random(in: 1...50, using: &random)).map { _ in
+        key += Int64.random(in: 1...(1 << Int64.random(in: 0...50, using: &random)), using: &random)
+        return key
+      }
+      let bytes = MemberPiece(part: 0, keys: keys).bytes
+      #expect(MemberPiece.keys(in: bytes) == keys)
+      #expect(MemberPiece.keys(in: bytes.dropLast() + [0x80]) == nil)
+      _ = MemberPiece.keys(in: random.bytes(40))
+    }
+    #expect(MemberPiece(part: 0, keys: Array(1...4096)).bytes.count == 4096)
+  }
+
   @Test(
     "pages are an app's campaigns, the newest first; open ones are those of all apps", arguments: StoreKind.allCases)
   func pages(kind: StoreKind) async throws {

@@ -142,6 +142,15 @@ enum StoreSteps {
       #expect(count == 0 || count == 3)
       return count == 3
     },
+    Step(name: "cut a campaign") { store in
+      let pieces = [MemberPiece(part: 0, keys: [2, 5]), MemberPiece(part: 2, keys: [3])]
+      guard try await store.campaignHead(campaign)?.cutKey == 0 else { return }
+      _ = try await store.cut(campaign, from: 0, through: 6, adding: pieces)
+    } isDone: { store in
+      let (count, key) = (try await store.memberCount(of: campaign), try await store.campaignHead(campaign)?.cutKey)
+      #expect(count == (key == 6 ? 3 : 0))
+      return key == 6
+    },
     Step(name: "begin a part") {
       try await $0.begin(part: 1, of: campaign, at: at(11))
     } isDone: {

@@ -81,6 +81,8 @@ enum Seeds {
     known: [
       // One failure of the store while a part began, and the campaign waited for the next process.
       12, 15,
+      // Cancelled while it was divided: the parts that were cut by then were taken for all.
+      88, 150,
       // Paused before its devices were fixed: it was sent to nobody, and finished.
       169,
       // All devices were left out, or there were none: the campaign failed.

@@ -117,14 +117,16 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
 
 extension AudienceChunk {
   /// Adds an entry whose line is its key. False: there is no room for it.
-  package func append(key: Int64, token: TokenBytes, payload: [UInt8], isSuppressed: Bool) -> Bool {
+  ///
+  /// - Parameter token: nil: nothing can be sent to it any more, so that it is suppressed.
+  package func append(key: Int64, token: TokenBytes?, payload: [UInt8], isSuppressed: Bool) -> Bool {
     guard hasRoom(payloadByteCount: payload.count) else { return false }
     let line = UInt64(clamping: key)
     if count == 0 { mark = AudienceMark(offset: line - 1, line: line) }
-    if isSuppressed {
-      appendUnusable(line: line, token: token, .suppressed)
-    } else {
+    if let token, !isSuppressed {
       append(line: line, token: token, payload: payload)
+    } else {
+      appendUnusable(line: line, token: token, .suppressed)
     }
     return true
   }

@@ -147,16 +147,18 @@ extension AudienceChunk {
     }
   }
 
-  /// Adds an entry that is rejected and not sent.
-  package func appendUnusable(line: UInt64, token: TokenBytes, _ kind: AudienceEntry.Kind) {
-    // For these kinds, the entry holds the text that a report shows.
-    if kind == .malformedRow {
-      let text = Array(token.description.utf8.prefix(AudienceReader.textByteLimit))
+  /// Adds an entry that is not sent.
+  ///
+  /// - Parameter token: nil: it is not known any more.
+  package func appendUnusable(line: UInt64, token: TokenBytes?, _ kind: AudienceEntry.Kind) {
+    if let token, kind != .malformedRow {
+      append(line: line, token: token)
+    } else {
+      // For these kinds, the entry holds the text that a report shows.
+      let text = Array((token?.description ?? "").utf8.prefix(AudienceReader.textByteLimit))
       unsafe text.withUnsafeBytes { text in
         unsafe append(line: line, token: text, payload: UnsafeRawBufferPointer(start: nil, count: 0))
       }
-    } else {
-      append(line: line, token: token)
     }
     unsafe entries[count - 1].kind = kind
     readyCount -= 1

@@ -11,7 +11,7 @@ struct AudienceQuery {
   private let app: Int64
 
   /// Every candidate belongs to the audience.
-  var isExact: Bool { conditions.isEmpty }
+  private var isExact: Bool { conditions.isEmpty }
 
   /// Nil if no device can belong to the audience.
   init?(_ database: Database, app: String, filter: AudienceFilter) throws {
@@ -83,12 +83,16 @@ struct AudienceQuery {
     return row[1]
   }
 
-  /// - Parameter columns: of the table `devices`.
-  func rows(_ database: Database, _ columns: String, after: Int64, through: Int64, limit: Int) throws -> RowCursor {
+  /// The keys of those who match, by key, with or without their time zones.
+  func rows(_ database: Database, after: Int64, through: Int64, withTimeZones: Bool) throws -> RowCursor {
+    if isExact, !withTimeZones {
+      let (sql, arguments) = candidates(after: after, through: through)
+      return try Row.fetchCursor(database.cachedStatement(sql: sql), arguments: arguments)
+    }
     let (source, arguments) = matches(after: after, through: through)
     return try Row.fetchCursor(
-      database.cachedStatement(sql: "SELECT \(columns) \(source) ORDER BY candidate.number LIMIT ?"),
-      arguments: arguments + [limit])
+      database.cachedStatement(sql: "SELECT devices.number, timeZone \(source) ORDER BY candidate.number"),
+      arguments: arguments)
   }
 
   func count(_ database: Database, after: Int64, through: Int64) throws -> Int {

@@ -13,28 +13,23 @@ extension SQLiteStore {
     }
   }
 
-  package func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
-  ) async throws(StoreError) -> [AudienceDevice] {
-    var devices: [AudienceDevice] = []
-    var next: Int64? = key
-    while let after = next, devices.count < limit {
-      let missing = limit - devices.count
-      let (found, end) = try await read { database -> ([AudienceDevice], Int64?) in
-        guard let query = try AudienceQuery(database, app: app, filter: filter) else { return ([], nil) }
-        var end: Int64?
-        if !query.isExact {
-          end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
-        }
-        let rows = try query.rows(
-          database, "devices.number, token, language, timeZone, goneAt >= registeredAt", after: after,
-          through: end ?? last, limit: missing)
-        return (try Self.devices(rows, database, count: missing), end)
+  package func audienceMembers(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
+  ) async throws(StoreError) -> AudienceStretch {
+    try await read { database in
+      guard let query = try AudienceQuery(database, app: app, filter: filter) else {
+        return AudienceStretch([], through: last)
       }
-      devices += found
-      next = end
+      let end = try query.end(database, after: key, through: last, candidateLimit: Self.candidateLimit) ?? last
+      var names = DeviceNameCache(database)
+      var members: [AudienceMember] = []
+      let rows = try query.rows(
+        database, after: key, through: end, withTimeZones: withTimeZones)
+      while let row = try rows.next() {
+        members.append(AudienceMember(key: row[0], timeZone: withTimeZones ? try names.name(row[1]) : nil))
+      }
+      return AudienceStretch(members, through: end)
     }
-    return devices
   }
 
   package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
@@ -42,7 +37,7 @@ extension SQLiteStore {
       guard let app = try DeviceNames.find(app, database) else { return [] }
       let statement = try database.cachedStatement(
         sql: """
-          SELECT number, token, language, timeZone, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
+          SELECT number, token, language, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
           """)
       func device(_ key: Int64) throws -> AudienceDevice? {
         try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1).first
@@ -66,7 +61,7 @@ extension SQLiteStore {
       devices.append(
         AudienceDevice(
           key: row[0], token: try row.withUnsafeData(atIndex: 1) { $0.map { Array($0) } ?? [] },
-          language: try names.name(row[2]), timeZone: try names.name(row[3]), isSuppressed: row[4] ?? false))
+          language: try names.name(row[2]), isSuppressed: row[3] ?? false))
     }
     return devices
   }

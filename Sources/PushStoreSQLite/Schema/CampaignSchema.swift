@@ -57,4 +57,14 @@ enum CampaignSchema {
     DROP INDEX openCampaigns;
     CREATE INDEX openCampaigns ON campaigns (app, high, low) WHERE endedAt IS NULL;
     """
+
+  /// Which devices a campaign is for, as ``MemberPiece`` has them.
+  static let members = """
+    ALTER TABLE campaigns ADD COLUMN cutKey INTEGER NOT NULL DEFAULT 0;
+    CREATE TABLE campaignMembers (
+      high INTEGER NOT NULL, low INTEGER NOT NULL, part INTEGER NOT NULL, firstKey INTEGER NOT NULL,
+      lastKey INTEGER NOT NULL, count INTEGER NOT NULL, keys BLOB NOT NULL,
+      PRIMARY KEY (high, low, part, lastKey), FOREIGN KEY (high, low) REFERENCES campaigns ON DELETE CASCADE
+    ) STRICT;
+    """
 }

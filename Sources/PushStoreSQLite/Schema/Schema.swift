@@ -28,6 +28,7 @@ enum Schema {
     migrator.registerMigration("13: resends to the bridge") { try $0.execute(sql: BridgeSchema.resends) }
     migrator.registerMigration("14: merged devices") { try $0.execute(sql: DeviceSchema.merges) }
     migrator.registerMigration("15: killed connections of the bridge") { try $0.execute(sql: BridgeSchema.kills) }
+    migrator.registerMigration("16: members of campaigns") { try $0.execute(sql: CampaignSchema.members) }
     return migrator
   }
 

@@ -46,15 +46,15 @@ struct AudienceMeasurement {
       let time = try await clock.measure {
         while true {
           let start = clock.now
-          let page = try await store.audiencePage(
-            app: "news", filter: filter, after: after, through: last, limit: 5_000)
-          if found == 0 { first = clock.now - start }
-          found += page.count
-          after = page.last?.key ?? after
-          if page.count < 5_000 { break }
+          let stretch = try await store.audienceMembers(
+            app: "news", filter: filter, after: after, through: last, withTimeZones: false)
+          if after == 0 { first = clock.now - start }
+          found += stretch.members.count
+          after = stretch.through
+          if after == last { break }
         }
       }
-      report("\(name): first page after \(first)", found, time)
+      report("\(name): first look after \(first)", found, time)
     }
     var counted = 0
     let counting = try await clock.measure {

@@ -68,22 +68,15 @@ struct DeviceTests {
     let last = try await store.lastDeviceKey(app: app)
     for _ in 0..<40 {
       let filter = random.filter()
-      let limit = Int.random(in: 1...9, using: &random)
-      var found: [AudienceDevice] = []
-      while true {
-        let page = try await store.audiencePage(
-          app: app, filter: filter, after: found.last?.key ?? 0, through: last, limit: limit)
-        found += page
-        if page.count < limit { break }
-      }
+      let found = try await store.audience(app, filter, through: last)
       let expected = model.audience(app, filter)
-      #expect(Set(found.map(\.token)) == Set(expected.map(\.token)), "seed \(seed), \(filter)")
-      #expect(found.count == expected.count, "seed \(seed), \(filter)")
-      #expect(found.map(\.key) == found.map(\.key).sorted(), "seed \(seed), \(filter)")
-      for device in found {
+      #expect(Set(found.devices.map(\.token)) == Set(expected.map(\.token)), "seed \(seed), \(filter)")
+      #expect(found.devices.count == expected.count, "seed \(seed), \(filter)")
+      #expect(found.members.map(\.key) == found.devices.map(\.key).sorted(), "seed \(seed), \(filter)")
+      for (member, device) in zip(found.members, found.devices) {
         let known = expected.first { $0.token == device.token }
         #expect(known?.language == device.language, "seed \(seed)")
-        #expect(known?.timeZone == device.timeZone, "seed \(seed)")
+        #expect(known?.timeZone == member.timeZone, "seed \(seed)")
         #expect(known?.isSuppressed == device.isSuppressed, "seed \(seed)")
       }
       #expect(try await store.audienceCount(app: app, filter: filter, through: last) == expected.count, "seed \(seed)")
@@ -106,9 +99,8 @@ struct DeviceTests {
     let last = try await store.lastDeviceKey(app: "news")
     #expect(try await store.removeDevice(token: [5], app: "news"))
     try await register(6)
-    let page = try await store.audiencePage(
-      app: "news", filter: AudienceFilter(), after: 0, through: last, limit: 10)
-    #expect(page.map(\.token) == [[1], [2], [3], [4]])
+    let found = try await store.audience("news", AudienceFilter(), through: last)
+    #expect(found.devices.map(\.token) == [[1], [2], [3], [4]])
     #expect(try await store.lastDeviceKey(app: "chat") == 0)
     try store.close()
   }
@@ -127,9 +119,7 @@ struct DeviceTests {
       _ = try await store.register(registration, app: "news")
     }
     func tokens(after key: Int64, through last: Int64) async throws -> [UInt8] {
-      try await store.audiencePage(
-        app: "news", filter: AudienceFilter(), after: key, through: last, limit: 10
-      ).flatMap(\.token)
+      try await store.audience("news", AudienceFilter(), after: key, through: last).devices.flatMap(\.token)
     }
     for token in 1...4 as ClosedRange<UInt8> { try await register(token) }
     let last = try await store.lastDeviceKey(app: "news")
@@ -195,7 +185,7 @@ struct DeviceTests {
   }
 
   @Test(
-    "few matches among many devices: the page is full, though each read looks at a part", arguments: StoreKind.allCases)
+    "few matches among many devices are found, though each read looks at a part", arguments: StoreKind.allCases)
   func sparse(kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     let store = try place.open()
@@ -212,11 +202,30 @@ struct DeviceTests {
       _ = try await store.importDevices(entries, app: "news")
     }
     let filter = AudienceFilter(all: ["all"], languages: ["fr"])
-    let page = try await store.audiencePage(
-      app: "news", filter: filter, after: 0, through: .max, limit: 3)
-    #expect(page.map(\.language) == ["fr", "fr", "fr"])
+    let found = try await store.audience("news", filter, through: .max)
+    #expect(found.devices.map(\.language) == ["fr", "fr", "fr"])
     #expect(try await store.audienceCount(app: "news", filter: filter, through: .max) == 3)
     #expect(try await store.audienceCount(app: "news", filter: AudienceFilter(), through: .max) == count)
     try store.close()
+  }
+}
+
+extension Store {
+  /// An audience, a look after the other, with its devices.
+  fileprivate func audience(
+    _ app: String, _ filter: AudienceFilter, after key: Int64 = 0, through last: Int64
+  ) async throws -> (members: [AudienceMember], devices: [AudienceDevice]) {
+    var (members, key): ([AudienceMember], Int64) = ([], key)
+    while key < last {
+      let stretch = try await audienceMembers(
+        app: app, filter: filter, after: key, through: last, withTimeZones: true)
+      let plain = try await audienceMembers(
+        app: app, filter: filter, after: key, through: last, withTimeZones: false)
+      #expect(plain.members.map(\.key) == stretch.members.map(\.key))
+      #expect(stretch.through > key)
+      members += stretch.members
+      key = stretch.through
+    }
+    return (members, try await audienceDevices(app: app, keys: members.map(\.key)))
   }
 }

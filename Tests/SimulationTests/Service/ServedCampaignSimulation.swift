@@ -152,17 +152,17 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   private func addDevices() {
     var key: Int64 = 0
-    var devices: [AudienceDevice] = []
+    var (devices, zones): ([AudienceDevice], [Int64: String]) = ([], [:])
     for token in tokens {
       key += Int64.random(in: 1...3, using: &random)
       let isSuppressed = Int.random(in: 0..<10, using: &random) == 0
       let zone = ["Etc/GMT-1", "Etc/GMT", "Etc/GMT+1", "Asia/Kolkata", nil].randomElement(using: &random) ?? nil
       if !plan.isUpload, isSuppressed { suppressed.insert(token) }
       if plan.start == .local, plan.skipsMissingZones, zone == nil { leftOut.insert(token) }
-      devices.append(
-        AudienceDevice(key: key, token: token.bytes, language: nil, timeZone: zone, isSuppressed: isSuppressed))
+      devices.append(AudienceDevice(key: key, token: token.bytes, language: nil, isSuppressed: isSuppressed))
+      zones[key] = zone
     }
-    storeDisk.change { [devices] in $0.devices = devices }
+    storeDisk.change { [devices, zones] in ($0.devices, $0.zones) = (devices, zones) }
   }
 
   /// The problems found, in sentences.
@@ -201,11 +201,11 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     campaign.set(plan)
     if self.plan.isUpload {
       try spool.make(id)
-      let devices = storeDisk.contents.devices
+      let (devices, zones) = (storeDisk.contents.devices, storeDisk.contents.zones)
       var rows = "token,timezone\n"
       for device in devices {
         guard let token = TokenBytes(bytes: device.token) else { continue }
-        rows += "\(token),\(device.timeZone ?? "")\n"
+        rows += "\(token),\(zones[device.key] ?? "")\n"
       }
       try Data(rows.utf8).write(to: URL(fileURLWithPath: spool.audience(id)))
       campaign.upload.isComplete = true
@@ -253,6 +253,9 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     let isDraft = isCancelled && parts.isEmpty && !wasStarted.load(ordering: .relaxed)
     if !isDraft, sum.submitted > tokens.count || sum.submitted < tokens.count - removed.count {
       problems.append("\(sum.submitted) of \(tokens.count) are in the account")
+    }
+    if let count = contents.campaigns[id]?.audienceCount, sum.submitted != count {
+      problems.append("\(sum.submitted) are in the account of \(count)")
     }
     if sum.inFlight != 0 { problems.append("\(sum.inFlight) have no outcome") }
     let isExact = sum.unknown == 0

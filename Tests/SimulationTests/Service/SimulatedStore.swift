@@ -111,6 +111,9 @@ final class SimulatedStore: Store {
     disk.change { body(&$0) }
   }
 
+  /// Devices of one look.
+  private static let stretch = 100
+
   // MARK: Store
 
   var file: String? { nil }
@@ -127,11 +130,13 @@ final class SimulatedStore: Store {
   }
 
   func lastDeviceKey(app: String) async throws(StoreError) -> Int64 { try await call { $0.devices.last?.key ?? 0 } }
-  func audiencePage(
-    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, limit: Int
-  ) async throws(StoreError) -> [AudienceDevice] {
+  func audienceMembers(
+    app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
+  ) async throws(StoreError) -> AudienceStretch {
     try await call { contents in
-      Array(contents.devices.drop { $0.key <= key }.prefix { $0.key <= last }.prefix(limit))
+      let devices = contents.devices.drop { $0.key <= key }.prefix { $0.key <= last }
+      let members = devices.prefix(Self.stretch).map { AudienceMember(key: $0.key, timeZone: contents.zones[$0.key]) }
+      return AudienceStretch(members, through: devices.count > Self.stretch ? members.last?.key ?? last : last)
     }
   }
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
@@ -198,6 +203,39 @@ final class SimulatedStore: Store {
     in states: [String], unchangedSince instant: StoreInstant, limit: Int
   ) async throws(StoreError) -> [StoredUUID] {
     try await call { $0.forget(limit) { $0.endedAt == nil && states.contains($0.state) && $0.changedAt < instant } }
+  }
+  func cut(
+    _ campaign: StoredUUID, from key: Int64, through end: Int64, adding pieces: [MemberPiece]
+  ) async throws(StoreError) -> Bool {
+    try await call { contents in
+      guard contents.campaigns[campaign]?.cutKey == key else { return false }
+      contents.campaigns[campaign]?.cutKey = end
+      contents.members[campaign, default: []] += pieces
+      return true
+    }
+  }
+  func removeMembers(of campaign: StoredUUID) async throws(StoreError) {
+    try await call { contents in
+      contents.campaigns[campaign]?.cutKey = 0
+      contents.members[campaign] = nil
+    }
+  }
+  func members(of campaign: StoredUUID, part: Int, after key: Int64) async throws(StoreError) -> [Int64] {
+    try await call { contents in
+      let pieces = (contents.members[campaign] ?? []).filter { $0.part == part && $0.last > key }
+      return pieces.min { $0.last < $1.last }.map { $0.keys.filter { $0 > key } } ?? []
+    }
+  }
+  func memberParts(of campaign: StoredUUID, keys: [Int64]) async throws(StoreError) -> [Int64: Int] {
+    let keys = Set(keys)
+    return try await call { contents in
+      (contents.members[campaign] ?? []).reduce(into: [:]) { found, piece in
+        for key in piece.keys where keys.contains(key) { found[key] = piece.part }
+      }
+    }
+  }
+  func memberCount(of campaign: StoredUUID) async throws(StoreError) -> Int {
+    try await call { contents in (contents.members[campaign] ?? []).reduce(0) { $0 + $1.keys.count } }
   }
   func audienceByteCount(app: String, besides other: StoredUUID) async throws(StoreError) -> Int64 {
     try await call { contents in contents.heads { $0.id != other }.reduce(0) { $0 + $1.upload.byteCount } }

@@ -22,6 +22,9 @@ struct StoreContents: Sendable {
   var parts: [StoredUUID: [StoredCampaignPart]] = [:]
   /// In the order of their keys, all of one app.
   var devices: [AudienceDevice] = []
+  /// The time zones of devices, by key.
+  var zones: [Int64: String] = [:]
+  var members: [StoredUUID: [MemberPiece]] = [:]
   var runs: [StoredRunID: Run] = [:]
   var outcomes: [StoredNotificationID: (state: String, detail: String)] = [:]
   /// How many copies of notifications may have arrived.
@@ -40,6 +43,7 @@ struct StoreContents: Sendable {
     guard campaigns[campaign.id]?.version == version else { return false }
     var next = campaign
     next.version = version + 1
+    next.cutKey = campaigns[campaign.id]?.cutKey ?? 0
     next.planByteCount = campaign.content.count
     campaigns[campaign.id] = next
     return true
@@ -85,7 +89,7 @@ struct StoreContents: Sendable {
 
   mutating func forget(_ limit: Int, where isMeant: (CampaignHead) -> Bool) -> [StoredUUID] {
     let forgotten = heads(where: isMeant).prefix(limit).map(\.id)
-    for id in forgotten { (campaigns[id], parts[id]) = (nil, nil) }
+    for id in forgotten { (campaigns[id], parts[id], members[id]) = (nil, nil, nil) }
     return forgotten
   }
 

@@ -1,27 +1,27 @@
 internal import PushEngine
 internal import PushStore
 
-/// Counts whom a campaign is for, beside its sending, and keeps that in its record.
+/// Finds out how many a campaign is for, beside its sending, and keeps that in its record.
 struct AudienceTotal: Sendable {
   let controller: CampaignController
   let spool: CampaignSpool
+  let live: LiveCampaign
 
   /// Does nothing if that cannot be found out at present: the next step of the driver asks again.
-  func count(_ record: StoredCampaign, _ plan: CampaignPlan) async {
-    guard let count = await counted(record, plan) else { return }
+  func count(_ record: StoredCampaign, _ plan: CampaignPlan, _ parts: [StoredCampaignPart]) async {
+    guard let count = try? await counted(record, plan, parts) else { return }
     _ = try? await controller.change(record.id, { _ in .audienceCounted }) { campaign in
       campaign.audienceCount = campaign.audienceCount ?? count
     }
   }
 
-  private func counted(_ record: StoredCampaign, _ plan: CampaignPlan) async -> Int64? {
+  private func counted(
+    _ record: StoredCampaign, _ plan: CampaignPlan, _ parts: [StoredCampaignPart]
+  ) async throws -> Int64? {
     switch plan.source {
     case .devices:
-      guard let last = record.lastKey else { return nil }
-      return (try? await controller.store.audienceCount(app: record.app, filter: plan.filter, through: last))
-        .map { Int64($0) }
-    case .upload:
-      return record.upload.isComplete ? Self.uploaded(record, spool) : nil
+      try await AudienceCut(controller: controller, spool: spool, live: live).finish(record.id, plan, parts)
+    case .upload: record.upload.isComplete ? Self.uploaded(record, spool) : nil
     }
   }
 

@@ -20,10 +20,10 @@ extension DeviceAudience {
 
 extension AudienceChunk {
   fileprivate func append(_ device: AudienceDevice, _ payloads: VariantPayloads) -> Bool {
-    // The store has only tokens that were checked.
-    guard let token = TokenBytes(bytes: device.token) else { return true }
-    return append(
-      key: device.key, token: token, payload: payloads.payload(device.language), isSuppressed: device.isSuppressed)
+    // The store has only tokens that were checked, and none of a device that has left.
+    append(
+      key: device.key, token: TokenBytes(bytes: device.token), payload: payloads.payload(device.language),
+      isSuppressed: device.isSuppressed)
   }
 }
 

@@ -13,6 +13,8 @@ package final class CampaignController: Sendable {
     case forgetsQuietHours
     /// The first devices behind the last one that was read get nothing.
     case skipsOnResume
+    /// Members that are not fixed yet are not waited for.
+    case outrunsTheCut
   }
 
   package let store: any Store

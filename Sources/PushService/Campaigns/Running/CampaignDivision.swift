@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Foundation
+internal import HTTPTypes
 internal import PushEngine
 internal import PushSend
 internal import PushStore
@@ -69,7 +70,6 @@ struct CampaignDivision: Sendable {
   let schedule: CampaignSchedule
   let now: StoreInstant
 
-  private static let pageLimit = 4096
   /// More than there are in the world.
   private static let zoneLimit = 2_000
 
@@ -100,45 +100,63 @@ struct CampaignDivision: Sendable {
     return stored
   }
 
-  /// The keys of the devices of each part go to a file of its own.
+  /// Cuts the audience: each device is a member of one part, or left out.
   private func devices(
     _ record: StoredCampaign, _ plan: CampaignPlan, _ places: inout LocalSendPlan, _ leftOut: SpoolFile
   ) async throws -> Parts {
     var parts = Parts()
-    var files: [Int: SpoolFile] = [:]
+    var pending: [Int: [Int64]] = [:]
     var seen: Set<String> = []
-    var key: Int64 = 0
-    while true {
-      let page = try await store.audiencePage(
-        app: record.app, filter: plan.filter, after: key, through: record.lastKey ?? 0, limit: Self.pageLimit)
-      for device in page {
-        switch places.place(device.timeZone) {
+    // An earlier attempt may have got as far as this, with other instants.
+    try await store.removeMembers(of: record.id)
+    var (key, last): (Int64, Int64) = (0, record.lastKey ?? 0)
+    while key < last {
+      let stretch = try await store.audienceMembers(
+        app: record.app, filter: plan.filter, after: key, through: last, withTimeZones: true)
+      var passed: [(key: Int64, reason: LocalSendPlan.Reason)] = []
+      for member in stretch.members {
+        switch places.place(member.timeZone) {
         case .at(let instant, let offset):
           let number = parts.number(at: instant, offset: offset)
-          let zone = device.timeZone ?? ""
+          let zone = member.timeZone ?? ""
           if seen.insert(zone).inserted { parts.note(clock: places.knows(zone) ? zone : "", in: number) }
-          let file = try files[number] ?? SpoolFile(path: spool.keys(record.id, part: number))
-          files[number] = file
-          try file.append(DeviceKeys.bytes(device.key))
-        case .leftOut(let reason):
-          parts.leftOut.submitted += 1
-          parts.leftOut.suppressed += 1
-          let token = (try? DeviceToken(bytes: device.token))?.hex ?? ""
-          try leftOut.append(
-            ServedList.row(
-              line: UInt64(clamping: device.key), token: token, outcome: .suppressed, reason: reason.rawValue))
+          pending[number, default: []].append(member.key)
+        case .leftOut(let reason): passed.append((member.key, reason))
         }
       }
-      guard let last = page.last, page.count == Self.pageLimit else { break }
-      key = last.key
+      try await leaveOut(passed, of: record, &parts, leftOut)
+      var pieces: [MemberPiece] = []
+      for (part, keys) in pending {
+        let isLast = stretch.through == last
+        let count = isLast ? keys.count : keys.count / MemberPiece.keyLimit * MemberPiece.keyLimit
+        pieces += MemberPiece.pieces(of: Array(keys[..<count]), part: part)
+        pending[part] = Array(keys[count...])
+      }
+      guard try await store.cut(record.id, from: key, through: stretch.through, adding: pieces) else {
+        throw Problem(.conflict, "Cut twice", "The audience of the campaign is being fixed by another attempt.")
+      }
+      key = stretch.through
     }
-    if parts.contents.isEmpty {
-      // A campaign without devices ends at once.
-      let number = parts.number(at: now.seconds, offset: 0)
-      files[number] = try SpoolFile(path: spool.keys(record.id, part: number))
-    }
-    for file in files.values { try file.sync() }
+    // A campaign without devices ends at once.
+    if parts.contents.isEmpty { _ = parts.number(at: now.seconds, offset: 0) }
     return parts
+  }
+
+  private func leaveOut(
+    _ devices: [(key: Int64, reason: LocalSendPlan.Reason)], of record: StoredCampaign, _ parts: inout Parts,
+    _ leftOut: SpoolFile
+  ) async throws {
+    guard !devices.isEmpty else { return }
+    let found = try await store.audienceDevices(app: record.app, keys: devices.map(\.key))
+    let tokens = Dictionary(found.map { ($0.key, $0.token) }) { first, _ in first }
+    for (key, reason) in devices {
+      parts.leftOut.submitted += 1
+      parts.leftOut.suppressed += 1
+      let token = tokens[key].flatMap { try? DeviceToken(bytes: $0) }?.hex ?? ""
+      try leftOut.append(
+        ServedList.row(
+          line: UInt64(clamping: key), token: token, outcome: .suppressed, reason: reason.rawValue))
+    }
   }
 
   /// The rows of an upload stay where they are: a part says which time zones it has.

@@ -177,9 +177,9 @@ struct CampaignDriver: Sendable {
       try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
-    if record.audienceCount == nil, live.beginCounting() {
+    if record.audienceCount == nil || plan.source == .devices && !record.isCut, live.beginCounting() {
       tasks.addTask {
-        await AudienceTotal(controller: controller, spool: parts.spool).count(record, plan)
+        await AudienceTotal(controller: controller, spool: parts.spool, live: live).count(record, plan, all)
         live.endCounting()
       }
     }
@@ -252,10 +252,15 @@ struct CampaignDriver: Sendable {
     if all.isEmpty {
       // It was never divided, so all of its audience is one part.
       try parts.spool.removeLeftOut(record.id)
+      // Nor what a division that did not come to its end has written.
+      try await store.removeMembers(of: record.id)
       try await store.add([StoredCampaignPart(number: 0, dueAt: clock.now, content: [])], of: record.id)
       all = try await store.parts(of: record.id)
     }
     try parts.spool.make(record.id)
+    if plan.source == .devices {
+      _ = try await AudienceCut(controller: controller, spool: parts.spool, live: live).finish(record.id, plan, all)
+    }
     for part in all where part.endedAt == nil && !busy.contains(part.number) {
       let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
       if deployment.servedRemainders.contains(where: { $0.name == served.name }) {

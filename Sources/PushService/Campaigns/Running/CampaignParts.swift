@@ -49,7 +49,7 @@ struct CampaignParts: Sendable {
   private func devices(
     _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
   ) -> ServedCampaign.Audience {
-    let (pages, payloads) = (pages(part, of: record, plan), VariantPayloads(plan))
+    let (pages, payloads) = (pages(part, of: record), VariantPayloads(plan))
     let skipCount: Int64 = plantedMistake == .skipsOnResume ? 3 : 0
     return .source { [clock] line in
       let key = Int64(clamping: line) + (line > 0 ? skipCount : 0)
@@ -58,52 +58,68 @@ struct CampaignParts: Sendable {
     }
   }
 
-  /// The devices of the part, a page at a time.
-  func pages(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> DeviceAudience.Pages {
-    let (store, clock, app, last) = (store, clock, record.app, record.lastKey ?? 0)
-    guard part.content.isEmpty else {
-      let keys = keys(part.number, of: record)
-      return { key, limit in
-        let found = try keys.next(after: key, limit: limit)
-        var devices = try await clock.retrying { () throws(StoreError) in
-          try await store.audienceDevices(app: app, keys: found)
-        }
-        if devices.contains(where: { !$0.otherKeys.isEmpty }) {
-          let earlier = try await earlierParts(than: part, of: record)
-          try devices.removeAll { try isElsewhere($0, keys, earlier) }
-        }
-        return (devices, found.count < limit ? nil : found.last)
+  /// The members of the part, a page at a time. One that has left, or gets the campaign with
+  /// another of its keys, is there without a token.
+  func pages(_ part: StoredCampaignPart, of record: StoredCampaign) -> DeviceAudience.Pages {
+    { [self, app = record.app] key, limit in
+      let keys = try await members(part.number, of: record.id, after: key).prefix(limit)
+      guard let last = keys.last else { return ([], nil) }
+      let found = try await clock.retrying { () throws(StoreError) in
+        try await store.audienceDevices(app: app, keys: Array(keys))
       }
-    }
-    return { key, limit in
-      let page = try await clock.retrying { () throws(StoreError) in
-        try await store.audiencePage(app: app, filter: plan.filter, after: key, through: last, limit: limit)
+      let merged = try await elsewhere(found, part, of: record.id)
+      var next = found.makeIterator()
+      var device = next.next()
+      let page = keys.map { key in
+        guard let known = device, known.key == key else { return AudienceDevice.absent(key) }
+        device = next.next()
+        return merged.contains(key) ? .absent(key) : known
       }
-      return (page, page.count < limit ? nil : page.last?.key)
+      return (page, last)
     }
   }
 
-  private func keys(_ part: Int, of record: StoredCampaign) -> DeviceKeys {
-    DeviceKeys(path: spool.keys(record.id, part: part))
-  }
-
-  /// The lists of the parts that have begun before this one.
-  private func earlierParts(than part: StoredCampaignPart, of record: StoredCampaign) async throws -> [DeviceKeys] {
-    let parts = try await store.progress(of: record.id)
-    let own = parts.first { $0.number == part.number }?.begunAt ?? clock.now
-    return parts.filter { other in
-      guard other.number != part.number, let begunAt = other.begunAt else { return false }
-      return (begunAt, other.dueAt, other.number) < (own, part.dueAt, part.number)
-    }.map { keys($0.number, of: record) }
-  }
-
-  /// Whether a device gets the campaign with another one of its keys: with the one that the part
-  /// has which has begun first, and there with the lowest.
-  private func isElsewhere(_ device: AudienceDevice, _ own: DeviceKeys, _ earlier: [DeviceKeys]) throws -> Bool {
-    try device.otherKeys.contains { other in
-      if other < device.key, try own.contains(other) { return true }
-      return try earlier.contains { try $0.contains(other) }
+  /// The next keys behind a key; empty at the end. Waits for the cut.
+  private func members(_ part: Int, of id: StoredUUID, after key: Int64) async throws -> [Int64] {
+    while true {
+      if !live.isCut {
+        let head = try await clock.retrying { () throws(StoreError) in try await store.campaignHead(id) }
+        if head?.isCut ?? true { live.noteCut() }
+      }
+      let isCut = live.isCut
+      let keys = try await clock.retrying { () throws(StoreError) in
+        try await store.members(of: id, part: part, after: key)
+      }
+      if !keys.isEmpty || isCut || plantedMistake == .outrunsTheCut { return keys }
+      try await clock.sleep(for: Self.pauseBeforeCut)
     }
+  }
+
+  private static let pauseBeforeCut = Duration.milliseconds(50)
+
+  /// The keys of devices that get the campaign with another one of their keys: with the one that
+  /// the part has which has begun first, and there with the lowest.
+  private func elsewhere(
+    _ devices: [AudienceDevice], _ part: StoredCampaignPart, of id: StoredUUID
+  ) async throws -> Set<Int64> {
+    let others = Set(devices.flatMap(\.otherKeys))
+    guard !others.isEmpty else { return [] }
+    let (places, all) = try await clock.retrying { () throws(StoreError) in
+      (try await store.memberParts(of: id, keys: Array(others)), try await store.progress(of: id))
+    }
+    let own = all.first { $0.number == part.number }?.begunAt ?? clock.now
+    let earlier = Set(
+      all.filter { other in
+        guard other.number != part.number, let begunAt = other.begunAt else { return false }
+        return (begunAt, other.dueAt, other.number) < (own, part.dueAt, part.number)
+      }.map(\.number))
+    return Set(
+      devices.filter { device in
+        device.otherKeys.contains { other in
+          guard let place = places[other] else { return false }
+          return place == part.number ? other < device.key : earlier.contains(place)
+        }
+      }.map(\.key))
   }
 
   func events(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedEvents {
@@ -124,5 +140,12 @@ struct CampaignParts: Sendable {
         recorder.ended(
           EndedCampaignPart(campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: clock.now))
       })
+  }
+}
+
+extension AudienceDevice {
+  /// One that gets nothing, because there is no device with its key any more.
+  fileprivate static func absent(_ key: Int64) -> AudienceDevice {
+    AudienceDevice(key: key, token: [], language: nil, isSuppressed: true)
   }
 }

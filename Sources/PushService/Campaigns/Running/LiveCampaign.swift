@@ -10,6 +10,7 @@ package final class LiveCampaign: Sendable {
     /// Of parts that this process sends no longer.
     var lastAccounts: [Int: CampaignAccount] = [:]
     var isCounting = false
+    var isCut = false
     /// Parts whose tasks run.
     var busyParts: Set<Int> = []
     var isDriven = false
@@ -129,6 +130,10 @@ package final class LiveCampaign: Sendable {
   /// False if its audience is being counted.
   func beginCounting() -> Bool { state.withLock { !exchange(&$0.isCounting, with: true) } }
   func endCounting() { state.withLock { $0.isCounting = false } }
+
+  /// All its members are known to be fixed.
+  var isCut: Bool { state.withLock { $0.isCut } }
+  func noteCut() { state.withLock { $0.isCut = true } }
 
   private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
 
