@@ -7,8 +7,8 @@ package final class PostgreSQLServer: Sendable {
   package struct Setup: Sendable {
     /// On the loopback address; nil: only its socket.
     package var port: Int?
-    /// Names in its certificate, of an authority of its own (``PostgreSQLServer/authority``). Empty:
-    /// without TLS.
+    /// Names in its certificate, of an authority of its own (``PostgreSQLServer/authority``).
+    /// Empty: without TLS.
     package var names: [String] = []
     /// Of the user, on the loopback address. Nil: whoever comes is let in.
     package var password: String?

@@ -79,6 +79,7 @@ internal import PushStore
     let ending = [
       PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'carillon', '')"), PostgreSQLStatement("COMMIT"),
     ]
+    try servers.checkCommits()
     commits = true
     defer { commits = false }
     return Array(try run([PostgreSQLStatement("BEGIN")] + statements + ending, by: deadline).dropFirst().dropLast(2))
@@ -183,6 +184,7 @@ internal import PushStore
 
   /// Statements that cannot be prepared, such as those of a schema, in one round trip.
   func script(_ sql: String, by deadline: MonotonicTime) throws(StoreError) {
+    if sql == "BEGIN" { try servers.checkCommits() }
     (notices.hasUnreplicatedCommit, work) = (false, nil)
     guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
     commits = sql == "COMMIT"
@@ -271,7 +273,7 @@ internal import PushStore
     guard work == .waitForStandby else { return broken("no answer in time") }
     isBroken = true
     if commits { servers.keep(self) }
-    return .away(name, "a commit waits for its synchronous standby")
+    return .unreplicated(name)
   }
 
   /// - Returns: false if the deadline passed.
@@ -333,6 +335,11 @@ struct MonotonicTime: Comparable, Sendable {
 extension StoreError {
   static func away(_ name: String, _ what: String) -> StoreError {
     StoreError(.away, path: name, "the database \(name) does not answer: \(what)")
+  }
+
+  /// A commit gets no acknowledgement.
+  static func unreplicated(_ name: String) -> StoreError {
+    .away(name, "commits wait for a synchronous standby; bring one back, or change synchronous_standby_names")
   }
 
   /// Two transactions wanted the same: the same again can succeed at once. 22012, division by zero,

@@ -104,8 +104,8 @@ struct PostgreSQLSearch {
       refuse(PostgreSQLRefusal("\(host) does not answer"), at: index)
       return false
     }
-    guard servers.admit(connection.timeline) else {
-      refuse(PostgreSQLRefusal("\(host) was the primary before another one, and must be ended"), at: index)
+    if let objection = servers.objection(to: connection.timeline) {
+      refuse(PostgreSQLRefusal("\(host) \(objection)"), at: index)
       return false
     }
     (places[index].dial, places[index].turn) = (nil, .after(Self.longPause))
@@ -134,9 +134,6 @@ extension PostgreSQLConnection {
   static func open(
     _ servers: PostgreSQLServers, by deadline: MonotonicTime
   ) throws(StoreError) -> PostgreSQLConnection {
-    guard servers.hasRoom() else {
-      throw .away(servers.settings.name, "its commits wait for a synchronous standby")
-    }
     var search = try PostgreSQLSearch(servers)
     return try search.first(by: deadline)
   }

@@ -24,14 +24,21 @@ final class PostgreSQLServers: Sendable {
 
   // MARK: The primary
 
-  /// Whether no later primary is known. A former one may come back, accept writes again, and wait
-  /// for its standby for ever.
-  func admit(_ timeline: PostgreSQLTimeline?) -> Bool {
+  /// Whether a server may be used. A former primary may come back, accept writes again, and wait for
+  /// its standby for ever.
+  ///
+  /// - Returns: what is wrong with it, in words; nil: it is the primary, as far as is known.
+  func objection(to timeline: PostgreSQLTimeline?) -> String? {
     state.withLock { state in
-      guard !isReplaced(timeline, by: state.latest) else { return false }
+      if let timeline, let latest = state.latest, timeline.system != latest.system {
+        return "has another database than before; if that is meant, restart the service"
+      }
+      guard !isReplaced(timeline, by: state.latest) else {
+        return "was the primary before another one was promoted; end it"
+      }
       state.wasReached = true
       if let timeline { state.latest = timeline }
-      return true
+      return nil
     }
   }
 
@@ -53,16 +60,19 @@ final class PostgreSQLServers: Sendable {
 
   // MARK: Commits that wait
 
-  /// Keeps a connection whose commit waits for a standby. Closed, it would hold its place on the
-  /// server, too, and each attempt would add one.
+  /// Keeps a connection whose commit waits for a standby. It would have its place on the server
+  /// also if it were closed, and each further attempt would add one.
   func keep(_ connection: PostgreSQLConnection) { state.withLock { $0.waiting.append(connection) } }
 
-  /// Whether a further connection may be opened: at most as many wait as work.
-  func hasRoom() -> Bool {
-    state.withLock { state in
+  /// Called before something that ends with a commit.
+  ///
+  /// - Throws: ``StoreError``, `away`: as many commits wait as there are connections.
+  func checkCommits() throws(StoreError) {
+    let hasRoom = state.withLock { state in
       let latest = state.latest
       state.waiting.removeAll { $0.hasInput || isReplaced($0.timeline, by: latest) }
       return state.waiting.count < settings.connectionCount
     }
+    if !hasRoom { throw .unreplicated(settings.name) }
   }
 }

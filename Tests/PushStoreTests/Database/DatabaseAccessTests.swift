@@ -5,7 +5,7 @@ internal import Testing
 
 @testable internal import PushStorePostgreSQL
 
-/// Who is let in, and whom the store trusts. Each refusal says what is wrong, where, and what to do.
+/// Who is let in, and whom the store trusts. A refusal says what is wrong, where, and what to do.
 @Suite("Access to a database", .timeLimit(.minutes(5)))
 struct DatabaseAccessTests {
   /// A server with a certificate and a password.

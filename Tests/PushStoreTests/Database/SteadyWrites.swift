@@ -5,8 +5,8 @@ internal import Testing
 
 @testable internal import PushStorePostgreSQL
 
-/// Batches of outcomes from a thread, and registrations of devices from some tasks, each again until
-/// it is acknowledged, as a service does it.
+/// Batches of outcomes from a thread, and registrations of devices from some tasks, each again
+/// until it is acknowledged, as a service does it.
 final class SteadyWrites: Sendable {
   private struct State {
     var batches: [ContinuousClock.Instant] = []
