@@ -24,8 +24,8 @@ final class PostgreSQLServers: Sendable {
 
   // MARK: The primary
 
-  /// Whether a server may be used. A former primary may come back, accept writes again, and wait for
-  /// its standby for ever.
+  /// Whether a server may be used. A former primary may come back, accept writes again, and wait
+  /// for its standby for ever.
   ///
   /// - Returns: what is wrong with it, in words; nil: it is the primary, as far as is known.
   func objection(to timeline: PostgreSQLTimeline?) -> String? {
