@@ -18,7 +18,7 @@ package struct PostgreSQLReport: Sendable {
   /// - Throws: ``StoreError``: it cannot be reached.
   package init(_ settings: PostgreSQLSettings, at unixSeconds: Int64) throws(StoreError) {
     let deadline = MonotonicTime.after(Self.limit)
-    let connection = try PostgreSQLConnection.open(settings, by: deadline)
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: deadline)
     let row = try connection.run(
       [
         PostgreSQLStatement(

@@ -34,19 +34,20 @@ package final class PostgreSQLStore: Store {
   /// - Throws: ``StoreError``: it cannot be reached, lacks rights, or belongs to a newer version.
   package init(_ settings: PostgreSQLSettings) throws(StoreError) {
     self.settings = settings
-    let session = PostgreSQLSession(settings)
+    let servers = PostgreSQLServers(settings)
+    let session = PostgreSQLSession(servers)
     let node = settings.node
     let sequence = try session.run(by: .after(Limit.schema)) { connection, deadline throws(StoreError) in
       try connection.migrate(settings.name, by: deadline)
-      let rows = try connection.transaction(
-        [
-          PostgreSQLStatement("INSERT INTO node_writes VALUES ($1, 0) ON CONFLICT DO NOTHING", .text(node)),
-          PostgreSQLStatement("SELECT sequence FROM node_writes WHERE node = $1", .text(node)),
-        ], by: deadline)
-      return rows[1].int(0, 0)
+      let find = PostgreSQLStatement("SELECT sequence FROM node_writes WHERE node = $1", .text(node))
+      // A service can start while the standby is away.
+      let known = try connection.run([find], by: deadline)[0]
+      if known.count == 1 { return known.int(0, 0) }
+      let insert = PostgreSQLStatement("INSERT INTO node_writes VALUES ($1, 0) ON CONFLICT DO NOTHING", .text(node))
+      return try connection.transaction([insert, find], by: deadline)[1].int(0, 0)
     }
     outcomes = Mutex(Outcomes(session: session, sequence: sequence))
-    pool = PostgreSQLPool(settings)
+    pool = PostgreSQLPool(servers)
     names = PostgreSQLNames(pool)
   }
 
@@ -121,8 +122,17 @@ package final class PostgreSQLStore: Store {
       try outcomes.session.run(by: .after(Limit.outcomes)) { connection, deadline throws(StoreError) in
         let known = try connection.run(
           [PostgreSQLStatement("SELECT sequence FROM node_writes WHERE node = $1", .text(node))], by: deadline)
-        // The answer to its commit was lost.
-        if known[0].int(0, 0) == next { return }
+        // The answer to its commit was lost. It is in place; that the standby has it, too, another
+        // commit says.
+        let sequence = known[0].int(0, 0)
+        if sequence == next {
+          _ = try connection.transaction([], by: deadline)
+          return
+        }
+        guard sequence == next - 1 else {
+          throw StoreError(
+            .failed, path: settings.name, "another process writes to the database \(settings.name) as \(node)")
+        }
         try body(connection, batch, deadline)
       }
       outcomes.sequence = next
@@ -133,6 +143,9 @@ package final class PostgreSQLStore: Store {
 extension PostgreSQLConnection {
   fileprivate func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
     try script(PostgreSQLSchema.versions, by: deadline)
+    // Whoever locks a row has a commit that waits for the standby.
+    let version = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
+    guard version != PostgreSQLSchema.migrations.count else { return }
     for (index, migration) in PostgreSQLSchema.migrations.enumerated() {
       try script("BEGIN; SELECT version FROM schema_version FOR UPDATE", by: deadline)
       let found = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)

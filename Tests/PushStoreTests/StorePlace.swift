@@ -46,10 +46,13 @@ final class StorePlace: Sendable {
 }
 
 extension PostgreSQLServer {
+  var host: PostgreSQLSettings.Host {
+    port.map { PostgreSQLSettings.Host(name: "127.0.0.1", port: $0) } ?? PostgreSQLSettings.Host(name: folder)
+  }
+
   /// Of a new database, without tables.
-  fileprivate func makeSettings() throws -> PostgreSQLSettings {
-    var settings = PostgreSQLSettings(
-      hosts: [PostgreSQLSettings.Host(name: folder)], database: try makeDatabase(), user: Self.user, node: "n1")
+  func makeSettings() throws -> PostgreSQLSettings {
+    var settings = PostgreSQLSettings(hosts: [host], database: try makeDatabase(), user: Self.user, node: "n1")
     settings.connectionCount = 4
     return settings
   }

@@ -123,6 +123,32 @@ package final class ChildProcess: Sendable {
     return await process.ending()
   }
 
+  /// Runs a program to its end on the caller's thread: for what takes moments.
+  package static func runNow(_ arguments: [String], program: String) throws -> Ending {
+    let files = try Workplace()
+    try files.write("", to: "input")
+    let (child, output) = try start(
+      [program] + arguments, files: files, directory: nil, redirection: "", preparation: "exec")
+    let handle = FileHandle(fileDescriptor: output, closeOnDealloc: true)
+    let text = String(decoding: handle.readDataToEndOfFile(), as: UTF8.self)
+    var status: Int32 = 0
+    while unsafe waitpid(child, &status, 0) < 0, errno == EINTR {}
+    return Ending(
+      status: status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F), output: text,
+      errors: (try? files.read("errors")) ?? "")
+  }
+
+  /// Starts a program that nobody waits for.
+  package static func leave(_ arguments: [String], program: String) throws {
+    let files = try Workplace()
+    try files.write("", to: "input")
+    let (_, output) = try start(
+      [program] + arguments, files: files, directory: nil, redirection: ">/dev/null 2>&1 </dev/null",
+      preparation: "exec")
+    // Until the shell has done that.
+    _ = FileHandle(fileDescriptor: output, closeOnDealloc: true).readDataToEndOfFile()
+  }
+
   /// No effect once the child has ended.
   package func send(_ signal: Int32) { child.send(signal) }
 

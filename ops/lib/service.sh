@@ -14,7 +14,8 @@ find_promtool() {
 
 service_files() {
   local unit folder exposure promtool
-  python3 -m json.tool ops/service/grafana.json >/dev/null
+  python3 -m json.tool ops/service/grafana.json >/dev/null || return 1
+  python3 ops/lib/compose.py ops/service/compose.yaml || return 1
   folder=$(mktemp -d)
   # The unit names where the program is installed; here it is built.
   sed "s|/usr/local/bin/carillon|$PWD/.build/debug/carillon|" ops/service/carillon.service >"$folder/carillon.service"

@@ -6,7 +6,9 @@ internal import PushStore
 ///
 /// libpq never waits here: everything that could goes through `poll` with a deadline, because a
 /// server that is stopped keeps its connections open.
-@safe final class PostgreSQLConnection {
+///
+/// Sync: whoever has it lets one thread use it at a time.
+@safe final class PostgreSQLConnection: @unchecked Sendable {
   /// Warnings of the statements that run. libpq has its address.
   private final class Notices {
     /// The server says that it could not wait for its standby: what was committed may be lost.
@@ -14,20 +16,36 @@ internal import PushStore
   }
 
   private let connection: OpaquePointer
-  private let name: String
+  private let servers: PostgreSQLServers
+  private var name: String { servers.settings.name }
   private let notices = Notices()
   /// The names of prepared statements, by their text.
   private var prepared: [String: String] = [:]
   /// It can be used no longer.
   private(set) var isBroken = false
+  /// Of the server; nil: it does not say.
+  private(set) var timeline: PostgreSQLTimeline?
+  /// The process that serves it there. What libpq knows may be a proxy's.
+  private var session: Int64?
+  /// What its server does, if that was asked after a silence.
+  private var work: Work?
+  /// To the server that has taken the place of this one's.
+  private(set) var successor: PostgreSQLConnection?
+  /// Whether a silent server is looked for elsewhere.
+  private var looksAround = true
+  /// What runs ends with a commit, which may wait for a standby.
+  private var commits = false
   /// The same was asked for before, and may have been carried out: its answer was lost.
   var isRepeating = false
 
-  /// - Parameters:
-  ///   - connection: open; closed with this object.
-  ///   - name: of the server, for messages.
-  init(_ connection: OpaquePointer, name: String) {
-    unsafe (self.connection, self.name) = unsafe (connection, name)
+  private enum Work { case statement, waitForStandby }
+
+  /// A server that has said nothing for so long may have been replaced.
+  private static let silence = Duration.milliseconds(500)
+
+  /// - Parameter connection: open; closed with this object.
+  init(_ connection: OpaquePointer, _ servers: PostgreSQLServers) {
+    unsafe (self.connection, self.servers) = unsafe (connection, servers)
     _ = unsafe PQsetnonblocking(connection, 1)
     unsafe PQsetNoticeReceiver(
       connection,
@@ -56,14 +74,21 @@ internal import PushStore
   func transaction(
     _ statements: [PostgreSQLStatement], by deadline: MonotonicTime
   ) throws(StoreError) -> [PostgreSQLRows] {
-    let all = [PostgreSQLStatement("BEGIN")] + statements + [PostgreSQLStatement("COMMIT")]
-    return Array(try run(all, by: deadline)[1...statements.count])
+    // A transaction that finds everything in place already would write nothing, and its commit wait
+    // for no standby. What is in place may be on this server only: its own commit was in doubt.
+    let ending = [
+      PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'carillon', '')"), PostgreSQLStatement("COMMIT"),
+    ]
+    try servers.checkCommits()
+    commits = true
+    defer { commits = false }
+    return Array(try run([PostgreSQLStatement("BEGIN")] + statements + ending, by: deadline).dropFirst().dropLast(2))
   }
 
   /// Runs statements in one round trip. Only for those that write nothing, and those between a
   /// BEGIN and a COMMIT of their own: the server commits what is left when it answers the end.
   func run(_ statements: [PostgreSQLStatement], by deadline: MonotonicTime) throws(StoreError) -> [PostgreSQLRows] {
-    notices.hasUnreplicatedCommit = false
+    (notices.hasUnreplicatedCommit, work) = (false, nil)
     guard unsafe PQenterPipelineMode(connection) == 1 else { throw broken("it has no pipeline") }
     let added = try send(statements)
     var rows: [PostgreSQLRows] = []
@@ -159,8 +184,11 @@ internal import PushStore
 
   /// Statements that cannot be prepared, such as those of a schema, in one round trip.
   func script(_ sql: String, by deadline: MonotonicTime) throws(StoreError) {
-    notices.hasUnreplicatedCommit = false
+    if sql == "BEGIN" { try servers.checkCommits() }
+    (notices.hasUnreplicatedCommit, work) = (false, nil)
     guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
+    commits = sql == "COMMIT"
+    defer { commits = false }
     var problem: StoreError?
     while let result = unsafe try next(by: deadline) {
       if unsafe PQresultStatus(result) == PGRES_FATAL_ERROR, problem == nil { problem = unsafe error(result) }
@@ -170,22 +198,82 @@ internal import PushStore
       try rollBack(by: deadline)
       throw problem
     }
+    if notices.hasUnreplicatedCommit { throw broken("a commit did not wait for the standby") }
+  }
+
+  // MARK: The server
+
+  private static let introduction = PostgreSQLStatement(
+    """
+    SELECT pg_backend_pid(), (pg_control_system()).system_identifier,
+      ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
+    """)
+
+  /// Asks which server this is. Call it before anything else.
+  ///
+  /// - Throws: ``StoreError``, `away`.
+  func introduce(by deadline: MonotonicTime) throws(StoreError) {
+    looksAround = false
+    defer { looksAround = true }
+    do throws(StoreError) {
+      let row = try run([Self.introduction], by: deadline)[0]
+      session = row.int(0, 0)
+      timeline = PostgreSQLTimeline(system: row.int(0, 1), number: row.int(0, 2))
+    } catch {
+      guard !isBroken else { throw error }
+    }
+  }
+
+  /// Whether another connection has a session here, too, and is not answered because its statement
+  /// takes so long. True if that cannot be found out.
+  func hasSession(of other: PostgreSQLConnection, by deadline: MonotonicTime) -> Bool {
+    guard timeline == other.timeline else { return false }
+    guard let session = other.session else { return true }
+    looksAround = false
+    defer { looksAround = true }
+    let find = PostgreSQLStatement(
+      "SELECT coalesce(wait_event, '') FROM pg_stat_activity WHERE pid = $1", .int(session))
+    guard let found = try? run([find], by: deadline)[0] else { return true }
+    guard found.count == 1 else { return false }
+    other.work = found.text(0, 0) == "SyncRep" ? .waitForStandby : .statement
+    return true
   }
 
   // MARK: Waiting
 
+  /// For `poll`.
+  var descriptor: pollfd { unsafe pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0) }
+
+  /// Whether the server has said something, or has closed the connection.
+  var hasInput: Bool {
+    var descriptor = descriptor
+    return unsafe poll(&descriptor, 1, 0) != 0
+  }
+
   /// The next result, once it is there.
   private func next(by deadline: MonotonicTime) throws(StoreError) -> OpaquePointer? {
+    var patience = looksAround ? min(deadline, .after(Self.silence)) : deadline
     while true {
       let unsent = unsafe PQflush(connection)
       guard unsent >= 0 else { throw broken(message) }
       if unsafe PQisBusy(connection) == 0 { return unsafe PQgetResult(connection) }
       let events = unsent == 0 ? POLLIN : POLLIN | POLLOUT
-      guard unsafe Self.wait(for: PQsocket(connection), Int16(events), by: deadline) else {
-        throw broken("no answer in time")
+      if unsafe Self.wait(for: PQsocket(connection), Int16(events), by: patience) {
+        guard unsafe PQconsumeInput(connection) == 1 else { throw broken(message) }
+        continue
       }
-      guard unsafe PQconsumeInput(connection) == 1 else { throw broken(message) }
+      guard deadline.millisecondsLeft > 0 else { throw late() }
+      if var search = try? PostgreSQLSearch(servers) { successor = search.successor(of: self, by: deadline) }
+      if successor != nil { throw broken("another server is the primary now") }
+      patience = deadline
     }
+  }
+
+  private func late() -> StoreError {
+    guard work == .waitForStandby else { return broken("no answer in time") }
+    isBroken = true
+    if commits { servers.keep(self) }
+    return .unreplicated(name)
   }
 
   /// - Returns: false if the deadline passed.
@@ -249,8 +337,15 @@ extension StoreError {
     StoreError(.away, path: name, "the database \(name) does not answer: \(what)")
   }
 
-  /// Two transactions wanted the same: the same again can succeed at once.
-  static func isConflict(_ code: String) -> Bool { ["40001", "40P01", "55P03"].contains(code) }
+  /// A commit gets no acknowledgement.
+  static func unreplicated(_ name: String) -> StoreError {
+    .away(name, "commits wait for a synchronous standby; bring one back, or change synchronous_standby_names")
+  }
+
+  /// Two transactions wanted the same: the same again can succeed at once. 22012, division by zero,
+  /// is of a batch that was counted meanwhile (see PostgreSQLStore): its first attempt, given up
+  /// without an answer, waited for a standby.
+  static func isConflict(_ code: String) -> Bool { ["40001", "40P01", "55P03", "22012"].contains(code) }
 
   /// - Parameter code: an SQLSTATE (PostgreSQL, appendix A).
   init(postgreSQL code: String, _ text: String, name: String) {

@@ -11,7 +11,7 @@ internal import PushStore
     let refused: @Sendable (StoreError) -> Void
   }
 
-  private let settings: PostgreSQLSettings
+  private let servers: PostgreSQLServers
   private let mutex: UnsafeMutablePointer<pthread_mutex_t>
   private let condition: UnsafeMutablePointer<pthread_cond_t>
   private var jobs: [Job] = []
@@ -22,8 +22,8 @@ internal import PushStore
   /// More would wait for longer than their callers do.
   private static let jobLimit = 20_000
 
-  init(_ settings: PostgreSQLSettings, threadCount: Int) {
-    self.settings = settings
+  init(_ servers: PostgreSQLServers, threadCount: Int) {
+    self.servers = servers
     unsafe mutex = .allocate(capacity: 1)
     unsafe condition = .allocate(capacity: 1)
     unsafe pthread_mutex_init(mutex, nil)
@@ -50,7 +50,7 @@ internal import PushStore
     if hasRoom { jobs.append(Job(deadline: deadline, run: run, refused: refused)) }
     unsafe pthread_cond_signal(condition)
     unsafe pthread_mutex_unlock(mutex)
-    if !hasRoom { refused(.away(settings.name, "too many requests wait for it")) }
+    if !hasRoom { refused(.away(servers.settings.name, "too many requests wait for it")) }
   }
 
   /// Those that wait are carried out before the threads end.
@@ -79,10 +79,10 @@ internal import PushStore
   }
 
   private func work() {
-    let session = PostgreSQLSession(settings)
+    let session = PostgreSQLSession(servers)
     while let job = take() {
       guard job.deadline.millisecondsLeft > 0 else {
-        job.refused(.away(settings.name, "others waited for it before"))
+        job.refused(.away(servers.settings.name, "others waited for it before"))
         continue
       }
       job.run(session)

@@ -15,12 +15,12 @@ final class PostgreSQLPool: Sendable {
   private let lines: [Use: PostgreSQLLine]
   private let settings: PostgreSQLSettings
 
-  init(_ settings: PostgreSQLSettings) {
-    self.settings = settings
+  init(_ servers: PostgreSQLServers) {
+    settings = servers.settings
     // Two are the store's own: see PostgreSQLStore.
     let bulk = max(1, (settings.connectionCount - 2) / 3)
     let counts: [Use: Int] = [.bulk: bulk, .request: max(1, settings.connectionCount - 2 - bulk)]
-    lines = counts.mapValues { PostgreSQLLine(settings, threadCount: $0) }
+    lines = counts.mapValues { PostgreSQLLine(servers, threadCount: $0) }
   }
 
   /// Runs `body` on a thread of the pool, again if the connection was lost or another transaction
@@ -51,7 +51,7 @@ final class PostgreSQLPool: Sendable {
 ///
 /// Sync: whoever has it lets one thread use it at a time.
 final class PostgreSQLSession: @unchecked Sendable {
-  private let settings: PostgreSQLSettings
+  private let servers: PostgreSQLServers
   private var connection: PostgreSQLConnection?
   /// The last attempt to connect, if it failed: those who come soon after it get its error.
   private var failure: (error: StoreError, until: MonotonicTime)?
@@ -61,7 +61,7 @@ final class PostgreSQLSession: @unchecked Sendable {
   private static let failurePause = Duration.milliseconds(250)
   private static let attemptLimit = 10
 
-  init(_ settings: PostgreSQLSettings) { self.settings = settings }
+  init(_ servers: PostgreSQLServers) { self.servers = servers }
 
   func run<Value>(
     by deadline: MonotonicTime, _ body: (PostgreSQLConnection, MonotonicTime) throws(StoreError) -> Value
@@ -73,7 +73,7 @@ final class PostgreSQLSession: @unchecked Sendable {
       connection.isRepeating = isRepeating
       do throws(StoreError) { return try body(connection, deadline) } catch {
         if connection.isBroken {
-          self.connection = nil
+          self.connection = connection.successor
           isRepeating = true
         }
         attempt += 1
@@ -85,10 +85,11 @@ final class PostgreSQLSession: @unchecked Sendable {
   }
 
   private func open(by deadline: MonotonicTime) throws(StoreError) -> PostgreSQLConnection {
-    if let connection { return connection }
+    if let connection, !servers.isReplaced(connection.timeline) { return connection }
+    connection = nil
     if let failure, failure.until.millisecondsLeft > 0 { throw failure.error }
     do throws(StoreError) {
-      let opened = try PostgreSQLConnection.open(settings, by: min(deadline, .after(Self.dialLimit)))
+      let opened = try PostgreSQLConnection.open(servers, by: min(deadline, .after(Self.dialLimit)))
       (connection, failure) = (opened, nil)
       return opened
     } catch {

@@ -1,0 +1,76 @@
+internal import Foundation
+internal import Support
+internal import Testing
+
+@Suite("carillon serve while its database fails over", .timeLimit(.minutes(20)))
+struct ServeFailoverTests {
+  /// How a primary is lost.
+  enum Loss: String, CaseIterable, CustomTestStringConvertible {
+    case killed, stopped
+
+    var testDescription: String { rawValue }
+  }
+
+  @Test(
+    "the primary is lost in mid-campaign, its standby promoted: the account is the gateway's, nothing is sent twice",
+    arguments: Loss.allCases)
+  func promotion(after loss: Loss) async throws {
+    let port = OwnPort.random(count: 2)
+    var setup = PostgreSQLServer.Setup()
+    setup.port = port
+    let primary = try PostgreSQLServer(setup)
+    let standby = try primary.makeStandby(port: port + 1)
+    try await check(["127.0.0.1:\(port)", "127.0.0.1:\(port + 1)"], primary.makeDatabase()) { post in
+      if loss == .killed { try primary.kill() } else { try primary.setStopped(true) }
+      try await post(20)
+      try standby.promote()
+    }
+  }
+
+  @Test("the database is ended, and started again after some seconds: the same")
+  func restart() async throws {
+    let server = try PostgreSQLServer()
+    try await check([server.folder], server.makeDatabase()) { post in
+      try server.end()
+      let began = ContinuousClock.now
+      while ContinuousClock.now - began < .seconds(4) { try await post(10) }
+      try server.start()
+    }
+  }
+
+  /// - Parameter disturb: runs in mid-campaign; what it gets sends so many single notifications.
+  private func check(
+    _ hosts: [String], _ database: String, disturb: ((Int) async throws -> Void) async throws -> Void
+  ) async throws {
+    let list = hosts.map { "\"\($0)\"" }.joined(separator: ", ")
+    let store = "store: { postgres: { hosts: [\(list)], database: \(database), user: \(PostgreSQLServer.user) } }"
+    let running = try await RunningServe(scopes: ["campaigns", "read", "send"]) { try $0.configure($1, more: store) }
+    let site = running.campaigns
+    let count = 8_000
+    let path = try await site.make(#","rateLimit":1000"#)
+    _ = try await site.upload(path, (0..<count).map { HTTP2Site.token($0) })
+    try await site.act(path, "start")
+    try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 1_000 }
+    var ids: [String] = []
+    try await disturb { more in
+      for _ in 0..<more {
+        let reply = try await running.call(
+          "/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(count + ids.count)))
+        try #require(reply.status == 202, "\(reply.text)")
+        ids.append(try reply.decoded(ServeSite.Queued.self).id)
+      }
+    }
+    #expect(try await site.campaign(path).endedAt == nil, "it was disturbed in the middle")
+    for id in ids {
+      let notification = try await running.serve.finished(id, running.service, key: running.key)
+      #expect(notification.outcome == "accepted")
+    }
+    #expect(try await site.ended(path).state == "finished")
+    let account = try await site.account(path)
+    #expect(account.accepted.confirmed == count)
+    #expect(account.possibleDuplicates == 0)
+    let taken = try await running.end().compactMap(\.token)
+    #expect(taken.count == count + ids.count)
+    #expect(Set(taken).count == taken.count)
+  }
+}
