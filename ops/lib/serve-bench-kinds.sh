@@ -72,13 +72,22 @@ measure_campaign() {
   service=
   stop TERM "$simulator"
   simulator=
-  cp "$work"/store.db* "$work/devices"
+  if [[ -n $postgres ]]; then
+    sql "$database_port" 'CREATE DATABASE devices TEMPLATE carillon'
+  else
+    cp "$work"/store.db* "$work/devices"
+  fi
   local same=$key
   for ((run = 1; run <= runs; run++)); do
     start_simulator
     configure interval < <(app load "$http2_port")
-    rm -f "$work"/store.db*
-    cp "$work"/devices/store.db* "$work"
+    if [[ -n $postgres ]]; then
+      sql "$database_port" 'DROP DATABASE carillon'
+      sql "$database_port" 'CREATE DATABASE carillon TEMPLATE devices'
+    else
+      rm -f "$work"/store.db*
+      cp "$work"/devices/store.db* "$work"
+    fi
     key=$same
     start_service
     python3 ops/lib/campaign.py "${api##*:}" "$key" load "$work/campaign.json" >"$work/campaign" ||

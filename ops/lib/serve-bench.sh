@@ -69,6 +69,11 @@ app() {
 configure() {
   rm -rf "$work/journal" "$work"/store.db*
   {
+    if [[ -n ${postgres:-} ]]; then
+      sql "$database_port" 'DROP DATABASE IF EXISTS carillon'
+      sql "$database_port" 'CREATE DATABASE carillon'
+      echo "store: { postgres: { hosts: [\"127.0.0.1:$database_port\"], database: carillon, user: carillon } }"
+    fi
     printf '%s\n' "journal: { directory: journal, sync: $1 }" \
       "api: { listen: \"127.0.0.1:0\", max-body: 64MiB${2:-} }" "admin: { listen: \"127.0.0.1:0\" }" \
       "shutdown: { drain: 300s }" "apps:"
@@ -98,12 +103,21 @@ finish() {
   service=
   stop TERM "$simulator"
   simulator=
-  accounted=$(sqlite3 "$work/store.db" \
-    'SELECT (SELECT coalesce(sum(last - first + 1), 0) FROM accepted) + (SELECT count(*) FROM notAccepted)')
+  accounted=$(stored_outcomes)
   arrived=$(grep -oE '"accepted":[0-9]+' <<<"$(tail -n 1 "$work/simulator")" | cut -d : -f 2 |
     awk '{ sum += $1 } END { print sum + 0 }')
   [[ $accounted == "$acknowledged" && $arrived == "$acknowledged" ]] ||
     die "Acknowledged $acknowledged, accounted $accounted, arrived $arrived: these must be equal."
+}
+
+# How many notifications have an outcome in the store.
+stored_outcomes() {
+  local sums='SELECT (SELECT coalesce(sum(last - first + 1), 0) FROM accepted) + (SELECT count(*) FROM '
+  if [[ -n ${postgres:-} ]]; then
+    sql "$database_port" "${sums}not_accepted)" carillon
+  else
+    sqlite3 -cmd '.timeout 5000' "$work/store.db" "${sums}notAccepted)"
+  fi
 }
 
 # make_tokens COUNT : hexadecimal, one a line.
