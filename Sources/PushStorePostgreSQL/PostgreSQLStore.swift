@@ -37,6 +37,10 @@ package final class PostgreSQLStore: Store {
     let servers = PostgreSQLServers(settings)
     let session = PostgreSQLSession(servers)
     let node = settings.node
+    // A server that says nothing is known sooner than a long change of the schema takes.
+    try session.run(by: .after(Limit.request)) { connection, deadline throws(StoreError) in
+      _ = try connection.run([PostgreSQLStatement("SELECT 1")], by: deadline)
+    }
     let sequence = try session.run(by: .after(Limit.schema)) { connection, deadline throws(StoreError) in
       try connection.migrate(settings.name, by: deadline)
       let find = PostgreSQLStatement("SELECT sequence FROM node_writes WHERE node = $1", .text(node))

@@ -38,6 +38,24 @@ struct ServeFailoverTests {
     }
   }
 
+  @Test("a service whose database is away when it starts waits for it, and serves when it is back")
+  func awayAtStart() async throws {
+    let server = try PostgreSQLServer()
+    let store = try ServeSite.store(in: server)
+    let running = try await RunningServe { try $0.configure($1, more: store) }
+    running.service.process.send(SIGTERM)
+    #expect(await running.service.process.ending().status == 0)
+    try server.end()
+    let process = try ChildProcess(
+      ["serve", "--config", "carillon.yaml", "--json"], directory: running.serve.site.place.url)
+    try await waitUntil("it says that it waits") { process.errors.contains("the service waits until it can start") }
+    try server.start()
+    let line = try #require(await process.line(0), "\(process.errors)")
+    #expect(line.contains("\"api\""))
+    process.send(SIGTERM)
+    #expect(await process.ending().status == 0)
+  }
+
   /// - Parameter disturb: runs in mid-campaign; what it gets sends so many single notifications.
   private func check(
     _ hosts: [String], _ database: String, disturb: ((Int) async throws -> Void) async throws -> Void

@@ -81,6 +81,12 @@ struct ServeStoreAwayTests {
       }
     }
     #expect(!metrics.contains("carillon_store_away_seconds 0\n"), "a monitor sees it")
+    let readiness = try await running.serve.request(running.service.admin, "/readyz")
+    #expect(readiness.status == 200, "single notifications are taken in")
+    #expect(readiness.text.contains(#""waitsFor":"the "#), "\(readiness.text)")
+    // A store that cannot be written can perhaps be read.
+    let answer = try await running.call(path)
+    #expect(answer.status == 503 || answer.text.contains(#""waitsFor":"the store""#), "\(answer.text)")
     // Later ones are refused before anything is taken in, whoever repeats them.
     for _ in 0..<3 {
       let refused = try await running.call(
@@ -90,9 +96,9 @@ struct ServeStoreAwayTests {
       #expect(refused.retryAfter != nil)
     }
     try await comeBack()
-    let answer = try await early
-    try #require(answer.status == 202, "\(answer.text)")
-    let batch = try answer.decoded(ServeSite.TakenBatch.self).batchId
+    let taken = try await early
+    try #require(taken.status == 202, "\(taken.text)")
+    let batch = try taken.decoded(ServeSite.TakenBatch.self).batchId
     try await waitUntil("the batch has ended") {
       try await running.call("/v1/apps/news/batches/\(batch)").text.contains(#""state":"finished""#)
     }
@@ -104,8 +110,8 @@ struct ServeStoreAwayTests {
     let account = try await site.account(path)
     #expect(account.accepted.confirmed == count)
     #expect(account.possibleDuplicates == 0)
-    let taken = try await running.end().compactMap(\.token)
-    #expect(taken.count == count + ids.count + Self.batchCount)
-    #expect(Set(taken).count == taken.count)
+    let arrived = try await running.end().compactMap(\.token)
+    #expect(arrived.count == count + ids.count + Self.batchCount)
+    #expect(Set(arrived).count == arrived.count)
   }
 }
