@@ -12,11 +12,15 @@ package final class PostgreSQLServer: Sendable {
 
   package static let user = "carillon"
 
-  package init() throws {
+  /// - Parameter isDurable: as slow as a server whose data matters.
+  package init(isDurable: Bool = false) throws {
     folder = FileManager.default.temporaryDirectory.appending(path: "carillon-postgresql-\(UUID().uuidString)").path
     let (process, output) = (Process(), Pipe())
     process.executableURL = URL(filePath: "/bin/sh")
-    process.arguments = ["-c", Self.script, "sh", folder, "\(ProcessInfo.processInfo.processIdentifier)"]
+    process.arguments = [
+      "-c", Self.script, "sh", folder, "\(ProcessInfo.processInfo.processIdentifier)",
+      isDurable ? "on" : "off",
+    ]
     process.standardInput = FileHandle.nullDevice
     // Whoever runs the tests waits until nobody can write there any more.
     process.standardError = FileHandle.nullDevice
@@ -45,7 +49,7 @@ package final class PostgreSQLServer: Sendable {
     cd "$1" || exit
     {
       as_user "$bin/initdb" -D data -A trust -U carillon --no-sync -E UTF8 --locale=C.UTF-8
-      as_user "$bin/postgres" -D data -k "$1" -h '' -c fsync=off -c max_connections=400 &
+      as_user "$bin/postgres" -D data -k "$1" -h '' -c fsync=$3 -c max_connections=400 &
       pid=$!
     } >log 2>&1
     for try in $(seq 300); do
