@@ -17,6 +17,7 @@ package final class PostgreSQLStore: Store {
   /// For threads that may wait. One of them writes at a time.
   private let outcomes: Mutex<Outcomes>
   let names: PostgreSQLNames
+  let days = PostgreSQLKnownDays()
 
   package var file: String? { nil }
   package var logByteCount: Int { 0 }
