@@ -61,8 +61,9 @@ package protocol Store: Sendable {
 
   /// Registers one device. Concurrent calls share a commit.
   func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice
-  /// Registers devices, in this order: all, or none. About a thousand at a time, because others
-  /// wait for that long to write. Tokens in their order are much faster.
+  /// How many devices to import at a time: each time is a commit.
+  var importPortion: Int { get }
+  /// Registers devices, in this order: all, or none. Tokens in their order are much faster.
   func importDevices(_ devices: [DeviceRegistration], app: String) async throws(StoreError) -> [RegisteredDevice]
   func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice?
   func device(id: StoredUUID, app: String) async throws(StoreError) -> StoredDevice?
@@ -250,6 +251,9 @@ package struct StoredUUID: Hashable, Sendable {
 }
 
 extension Store {
+  /// Where one writes at a time, others wait for as long: about 20 ms.
+  package var importPortion: Int { 1_000 }
+
   /// How far the parts of a campaign are, in order.
   package func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress] {
     try await progress(of: [campaign])[campaign] ?? []

@@ -18,13 +18,17 @@ extension PostgreSQLStore {
     _ devices: [DeviceRegistration], app: String, _ use: PostgreSQLPool.Use
   ) async throws(StoreError) -> [RegisteredDevice] {
     let number = try await names.make(app)
-    var words: Set<String> = []
+    var (words, tags): (Set<String>, Set<String>) = ([], [])
     for device in devices {
       if case .set(let language?) = device.language { words.insert(language) }
       if case .set(let zone?) = device.timeZone { words.insert(zone) }
-      if case .set(let tags) = device.tags { for tag in tags { words.insert(PostgreSQLNames.tag(tag, app: number)) } }
+      if case .set(let some) = device.tags { tags.formUnion(some) }
     }
-    let writer = PostgreSQLDeviceWriter(app: app, number: number, names: try await names.make(words))
+    let tagNames = tags.map { (tag: $0, name: PostgreSQLNames.tag($0, app: number)) }
+    let numbers = try await names.make(words.union(tagNames.map(\.name)))
+    let writer = PostgreSQLDeviceWriter(
+      app: app, number: number, names: numbers,
+      tags: Dictionary(tagNames.map { ($0.tag, numbers[$0.name] ?? 0) }) { first, _ in first })
     return try await pool.run(use, limit: use == .bulk ? Limit.bulk : Limit.request) {
       connection, deadline throws(StoreError) in
       try writer.register(devices, connection, by: deadline)
@@ -230,8 +234,14 @@ extension PostgreSQLStore {
 struct PostgreSQLDeviceWriter: Sendable {
   let app: String
   let number: Int64
-  /// The numbers of the languages, zones and tags that occur.
+  /// The numbers of the languages and zones that occur, and of the tags.
   let names: [String: Int64]
+  let tags: [String: Int64]
+
+  /// The table through which many devices come. It is empty between transactions.
+  private static let table = "pg_temp.added_devices"
+  /// From this number on COPY is faster than arrays as parameters.
+  private static let copyMinimum = 1_000
 
   /// Which fields a registration changes: those of one shape and with different tokens are one
   /// statement.
@@ -249,6 +259,8 @@ struct PostgreSQLDeviceWriter: Sendable {
     _ devices: [DeviceRegistration], _ connection: PostgreSQLConnection, by deadline: MonotonicTime
   ) throws(StoreError) -> [RegisteredDevice] {
     var results: [RegisteredDevice] = []
+    var isTableEmpty = true
+    let canCopy = devices.count < Self.copyMinimum ? false : try hasTable(connection, deadline)
     try connection.script("BEGIN", by: deadline)
     var rest = devices[...]
     while let first = rest.first {
@@ -263,25 +275,91 @@ struct PostgreSQLDeviceWriter: Sendable {
         (device.replacedToken == nil || device.replacedToken == device.token) && Shape(device) == shape
           && tokens.insert(device.token).inserted
       }
-      results += try upsert(Array(some), shape, connection, deadline)
+      if canCopy, some.count >= Self.copyMinimum {
+        if !isTableEmpty { try connection.script("TRUNCATE \(Self.table)", by: deadline) }
+        isTableEmpty = false
+        results += try upsertCopied(some, shape, connection, deadline)
+      } else {
+        results += try upsert(Array(some), shape, connection, deadline)
+      }
       rest = rest.dropFirst(some.count)
     }
-    try connection.script("COMMIT", by: deadline)
+    _ = try connection.run([PostgreSQLStatement("COMMIT")], by: deadline)
     return results
+  }
+
+  /// Makes the table of imports, once in a session.
+  ///
+  /// - Returns: false if the user may not make temporary tables.
+  private func hasTable(
+    _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
+  ) throws(StoreError) -> Bool {
+    if let hasTable = connection.hasImportTable { return hasTable }
+    let hasTable = try connection.run(
+      [PostgreSQLStatement("SELECT has_database_privilege(current_database(), 'TEMPORARY')")], by: deadline)[0]
+      .flag(0, 0)
+    if hasTable {
+      try connection.script(
+        """
+        CREATE TEMPORARY TABLE IF NOT EXISTS added_devices (
+          id uuid NOT NULL, token bytea NOT NULL, language int, time_zone int, tags int[] NOT NULL, at bigint NOT NULL
+        ) ON COMMIT DELETE ROWS
+        """, by: deadline)
+    }
+    connection.hasImportTable = hasTable
+    return hasTable
   }
 
   private func number(_ change: DeviceRegistration.Change<String?>) -> Int64? {
     if case .set(let name?) = change { names[name] } else { nil }
   }
 
+  private func tagNumbers(_ device: DeviceRegistration) -> [Int32] {
+    guard case .set(let some) = device.tags else { return [] }
+    return some.compactMap { tags[$0].map { Int32(clamping: $0) } }.sorted()
+  }
+
   private func tags(_ device: DeviceRegistration) -> String {
-    guard case .set(let tags) = device.tags else { return "{}" }
-    let numbers = tags.compactMap { names[PostgreSQLNames.tag($0, app: number)] }.sorted()
-    return "{\(numbers.map(String.init).joined(separator: ","))}"
+    "{\(tagNumbers(device).map(String.init).joined(separator: ","))}"
   }
 
   private func upsert(
     _ devices: [DeviceRegistration], _ shape: Shape, _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
+  ) throws(StoreError) -> [RegisteredDevice] {
+    let source = "unnest($3::uuid[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[])"
+    return try upsert(
+      devices[...], shape, "\(source) AS added (id, token, language, time_zone, tags, at)",
+      [
+        .uuids(devices.map(\.newID)), .blobs(devices.map(\.token)), .ints(devices.map { number($0.language) }),
+        .ints(devices.map { number($0.timeZone) }), .texts(devices.map(tags)),
+        .ints(devices.map(\.registeredAt.milliseconds)),
+      ], connection, deadline)
+  }
+
+  private func upsertCopied(
+    _ devices: ArraySlice<DeviceRegistration>, _ shape: Shape, _ connection: PostgreSQLConnection,
+    _ deadline: MonotonicTime
+  ) throws(StoreError) -> [RegisteredDevice] {
+    var rows = PostgreSQLCopy(Self.table, columns: ["id", "token", "language", "time_zone", "tags", "at"])
+    for device in devices {
+      rows.addRow()
+      rows.add(device.newID)
+      rows.add(bytes: device.token)
+      rows.add(integer: number(device.language).map { Int32(clamping: $0) })
+      rows.add(integer: number(device.timeZone).map { Int32(clamping: $0) })
+      rows.add(numbers: tagNumbers(device))
+      rows.add(integer: device.registeredAt.milliseconds)
+    }
+    try connection.copy(rows, by: deadline)
+    return try upsert(devices, shape, "\(Self.table) AS added", [], connection, deadline)
+  }
+
+  /// - Parameters:
+  ///   - source: the devices as rows `added`.
+  ///   - values: of the source, from `$3` on.
+  private func upsert(
+    _ devices: ArraySlice<DeviceRegistration>, _ shape: Shape, _ source: String, _ values: [PostgreSQLValue],
+    _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
   ) throws(StoreError) -> [RegisteredDevice] {
     var changes = "registered_at = greatest(devices.registered_at, excluded.registered_at)"
     if shape.hasLanguage { changes += ", language = excluded.language" }
@@ -292,13 +370,10 @@ struct PostgreSQLDeviceWriter: Sendable {
       """
       INSERT INTO devices (app, id, token, language, time_zone, tags, created_at, registered_at, gone_at)
       SELECT $1, id, token, language, time_zone, tags::int[], at, at,
-        (SELECT max(coalesce(since, found_at)) FROM gone WHERE gone.app = $8 AND gone.token = added.token)
-      FROM unnest($2::uuid[], $3::bytea[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[])
-        AS added (id, token, language, time_zone, tags, at)
+        (SELECT max(coalesce(since, found_at)) FROM gone WHERE gone.app = $2 AND gone.token = added.token)
+      FROM \(source)
       ON CONFLICT (app, token) DO UPDATE SET \(changes) RETURNING token, id, xmax = 0
-      """, .int(number), .uuids(devices.map(\.newID)), .blobs(devices.map(\.token)),
-      .ints(devices.map { number($0.language) }), .ints(devices.map { number($0.timeZone) }),
-      .texts(devices.map(tags)), .ints(devices.map(\.registeredAt.milliseconds)), .text(app))
+      """, values: [.int(number), .text(app)] + values)
     let rows = try connection.run([statement], by: deadline)[0]
     var found: [[UInt8]: RegisteredDevice] = [:]
     for row in 0..<rows.count {

@@ -3,6 +3,7 @@ package import PushStore
 extension PostgreSQLStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
     try writeBatch { connection, batch, deadline throws(StoreError) in
+      try days.prepare(changes.began.map(\.at), connection, by: deadline)
       let free = try changes.acceptedLines(besides: connection, by: deadline)
       _ = try connection.transaction(
         [batch] + changes.statements(accepting: free, node: settings.node), by: deadline)
@@ -10,9 +11,10 @@ extension PostgreSQLStore {
   }
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
-    let node = settings.node
+    let (node, days) = (settings.node, days)
     // Whoever lost the answer asks for a run of its own, and nothing is counted twice.
     try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
+      try days.prepare(changes.began.map(\.at), connection, by: deadline)
       let free = try changes.acceptedLines(besides: connection, by: deadline)
       _ = try connection.transaction(changes.statements(accepting: free, node: node), by: deadline)
     }
@@ -22,7 +24,11 @@ extension PostgreSQLStore {
     let key: [PostgreSQLValue] = [.int(id.run.high.stored), .int(Int64(id.run.low)), .int(Int64(id.line))]
     let rows = try await read([
       PostgreSQLStatement(
-        "SELECT reference FROM notification_references WHERE high = $1 AND low = $2 AND line = $3", values: key),
+        """
+        SELECT reference FROM notification_references
+        WHERE high = $1 AND low = $2 AND line = $3
+          AND day IN (0, coalesce((SELECT first FROM run_days WHERE first <= $4 AND next > $4), 0)) LIMIT 1
+        """, values: key + [.int(id.run.day)]),
       // What was sent again after a crash may have both: it was accepted then.
       PostgreSQLStatement(
         """
@@ -149,12 +155,16 @@ extension PostgreSQLStore {
   }
 
   package func forget(endedBefore instant: StoreInstant) async throws(StoreError) {
+    try await dropPartitions(endedBefore: instant)
     // A run with millions of rows would hold others up: its rows go first, in portions.
     let runs = try await read("SELECT number FROM runs WHERE ended_at < $1", .instant(instant)).map { $0.int($1, 0) }
     for run in runs {
       for table in ["accepted", "not_accepted", "copies"] {
         try await delete(
-          "DELETE FROM \(table) WHERE ctid = ANY (ARRAY(SELECT ctid FROM \(table) WHERE run = $1 LIMIT $2))",
+          // A row's place is that in its partition.
+          """
+          DELETE FROM \(table) WHERE run = $1 AND ctid = ANY (ARRAY(SELECT ctid FROM \(table) WHERE run = $1 LIMIT $2))
+          """,
           .int(run), portion: 5_000)
       }
       try await write([PostgreSQLStatement("DELETE FROM runs WHERE number = $1", .int(run))], .bulk)
@@ -162,8 +172,8 @@ extension PostgreSQLStore {
     // Of runs that are forgotten, or never were. Their identifiers begin with the milliseconds.
     try await delete(
       """
-      DELETE FROM notification_references WHERE (high, low, line) IN (
-        SELECT high, low, line FROM notification_references AS entry WHERE high < $1 AND NOT EXISTS (
+      DELETE FROM notification_references WHERE (day, high, low, line) IN (
+        SELECT day, high, low, line FROM notification_references AS entry WHERE high < $1 AND NOT EXISTS (
           SELECT 1 FROM runs WHERE runs.high = entry.high AND runs.low = entry.low) LIMIT $2)
       """, .int(max(0, instant.milliseconds) << 16), portion: 2_000)
     // A batch can be asked for as long as one of its runs.
@@ -178,12 +188,18 @@ extension PostgreSQLStore {
   package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {
     for start in stride(from: 0, to: references.count, by: 10_000) {
       let part = references[start..<min(references.count, start + 10_000)]
+      // Who drops the partition of a day waits for this.
       let insert = PostgreSQLStatement(
         """
-        INSERT INTO notification_references
-        SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[]) ON CONFLICT DO NOTHING
+        WITH days AS (SELECT first, next FROM run_days WHERE next > $5 AND first <= $6 FOR KEY SHARE)
+        INSERT INTO notification_references (high, low, line, reference, day)
+        SELECT high, low, line, reference, coalesce(first, 0)
+        FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $7::bigint[])
+          AS added (high, low, line, reference, of_day) LEFT JOIN days ON of_day >= first AND of_day < next
+        ON CONFLICT DO NOTHING
         """, .ints(part.map(\.0.run.high.stored)), .ints(part.map { Int64($0.0.run.low) }),
-        .ints(part.map { Int64($0.0.line) }), .texts(part.map(\.1)))
+        .ints(part.map { Int64($0.0.line) }), .texts(part.map(\.1)), .int(part.map(\.0.run.day).min() ?? 0),
+        .int(part.map(\.0.run.day).max() ?? 0), .ints(part.map(\.0.run.day)))
       try await write([insert], part.count > 1_000 ? .bulk : .request)
     }
   }
@@ -206,6 +222,11 @@ extension StoredGoneDevice {
       foundAt: rows.instant(row, 4))
     number = rows.int(row, 1)
   }
+}
+
+extension StoredRunID {
+  /// The day in whose partition its references are: identifiers begin with the milliseconds.
+  fileprivate var day: Int64 { Int64(high >> 16) / PostgreSQLDays.milliseconds }
 }
 
 extension UInt64 {
@@ -257,15 +278,19 @@ extension IntakeChanges {
   ) -> [PostgreSQLStatement] {
     var statements: [PostgreSQLStatement] = []
     if !began.isEmpty {
+      let days = began.map { PostgreSQLDays.day($0.at) }
       statements.append(
         PostgreSQLStatement(
           """
-          INSERT INTO runs (high, low, app, node, began_at)
-          SELECT DISTINCT ON (high, low) high, low, app, $5, at
-          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[]) AS began (high, low, app, at)
+          WITH days AS (SELECT first, next FROM run_days WHERE next > $6 AND first <= $7 FOR KEY SHARE)
+          INSERT INTO runs (number, high, low, app, node, began_at)
+          SELECT DISTINCT ON (high, low) (coalesce(first, 0) << 32) + nextval('runs_number_seq'), high, low, app, $5, at
+          FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $8::bigint[])
+            AS began (high, low, app, at, day) LEFT JOIN days ON day >= first AND day < next
           ORDER BY high, low ON CONFLICT (high, low) DO UPDATE SET ended_at = NULL, node = excluded.node
           """, .ints(began.map(\.run.high.stored)), .ints(began.map { Int64($0.run.low) }), .texts(began.map(\.app)),
-          .ints(began.map(\.at.milliseconds)), .text(node)))
+          .ints(began.map(\.at.milliseconds)), .text(node), .int(days.min() ?? 0), .int(days.max() ?? 0),
+          .ints(days)))
     }
     if !accepted.isEmpty {
       statements.append(

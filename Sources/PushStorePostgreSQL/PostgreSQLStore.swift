@@ -17,9 +17,12 @@ package final class PostgreSQLStore: Store {
   /// For threads that may wait. One of them writes at a time.
   private let outcomes: Mutex<Outcomes>
   let names: PostgreSQLNames
+  let days = PostgreSQLKnownDays()
 
   package var file: String? { nil }
   package var logByteCount: Int { 0 }
+  /// Nobody waits for it. More at a time is not faster.
+  package var importPortion: Int { 10_000 }
 
   /// For a caller that waits for its answer; for outcomes, and others that do not; for portions.
   enum Limit {

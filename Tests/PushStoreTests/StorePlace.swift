@@ -21,7 +21,7 @@ enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
 /// Where a test's store is: a file, or a database of its own on the tests' server.
 final class StorePlace: Sendable {
   let folder: Workplace
-  private let database: PostgreSQLSettings?
+  let database: PostgreSQLSettings?
 
   init(_ kind: StoreKind) throws {
     folder = try Workplace()

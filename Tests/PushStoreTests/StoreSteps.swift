@@ -198,5 +198,29 @@ enum StoreSteps {
     } isDone: {
       try await $0.outcomes(of: [StoredLines(run: run, lines: 1...21)]).total == 0
     },
+    Step(name: "outcomes of a run of another day") { store in
+      var changes = IntakeChanges()
+      changes.began = [(run: laterRun, app: "news", at: day(20_000))]
+      changes.accepted = [(run: laterRun, lines: 1...20, confirmation: "confirmed")]
+      changes.doubted = [StoredLines(run: laterRun, lines: 3...4)]
+      try store.write(changes)
+      try await store.add([(StoredNotificationID(run: laterRun, line: 1), "r1")])
+    } isDone: { store in
+      let counts = try await store.outcomes(of: [StoredLines(run: laterRun, lines: 1...21)])
+      #expect(counts.doubted == 0 || counts.doubted == 2)
+      let reference = try await store.notification(StoredNotificationID(run: laterRun, line: 1)).reference
+      return counts.total == 20 && reference == "r1"
+    },
+    Step(name: "forget another day") { store in
+      var changes = IntakeChanges()
+      changes.ended = [(run: laterRun, at: day(20_000))]
+      try await store.settle(changes)
+      try await store.forget(endedBefore: day(20_002))
+    } isDone: {
+      try await $0.outcomes(of: [StoredLines(run: laterRun, lines: 1...21)]).total == 0
+    },
   ]
+
+  private static let laterRun = StoredRunID(high: 20_000 * 86_400_000 << 16, low: 1)
+  private static func day(_ number: Int64) -> StoreInstant { at(number * 86_400_000) }
 }

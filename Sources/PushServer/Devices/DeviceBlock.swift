@@ -16,7 +16,7 @@ struct DeviceBlock: Sendable {
   private let beganAt: Instant
   private let place: DeviceBlockPlace?
 
-  /// The store writes this many devices in about 20 ms.
+  /// Without a place.
   static let portionLimit = 1_000
   /// Of devices that are not in their order yet.
   static let noID = StoredUUID(high: 0, low: 0)

@@ -154,8 +154,8 @@ struct DeviceRoutes: Sendable {
     var (block, stored) = (block, StoredBlock())
     await ParsingPool.shared.turn(of: key) { block.prepare(now: access.clock.now) }
     do throws(StoreError) {
-      for start in stride(from: 0, to: block.devices.count, by: DeviceBlock.portionLimit) {
-        let end = min(start + DeviceBlock.portionLimit, block.devices.count)
+      for start in stride(from: 0, to: block.devices.count, by: store.importPortion) {
+        let end = min(start + store.importPortion, block.devices.count)
         stored.counts.add(try await store.importDevices(Array(block.devices[start..<end]), app: app))
       }
     } catch {

@@ -37,6 +37,8 @@ internal import PushStore
   private var commits = false
   /// The same was asked for before, and may have been carried out: its answer was lost.
   var isRepeating = false
+  /// Whether this session has the table of imports; nil: nobody has asked for it.
+  var hasImportTable: Bool?
 
   private enum Work { case statement, waitForStandby }
 
@@ -189,6 +191,11 @@ internal import PushStore
     guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
     commits = sql == "COMMIT"
     defer { commits = false }
+    try answer(by: deadline)
+  }
+
+  /// All results of what was sent last.
+  private func answer(by deadline: MonotonicTime) throws(StoreError) {
     var problem: StoreError?
     while let result = unsafe try next(by: deadline) {
       if unsafe PQresultStatus(result) == PGRES_FATAL_ERROR, problem == nil { problem = unsafe error(result) }
@@ -237,6 +244,42 @@ internal import PushStore
     guard found.count == 1 else { return false }
     other.work = found.text(0, 0) == "SyncRep" ? .waitForStandby : .statement
     return true
+  }
+
+  // MARK: Copying
+
+  /// Begins a COPY to the server.
+  func begin(copy sql: String, by deadline: MonotonicTime) throws(StoreError) {
+    guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
+    guard let result = unsafe try next(by: deadline) else { throw broken("an answer is missing") }
+    defer { unsafe PQclear(result) }
+    if unsafe PQresultStatus(result) == PGRES_COPY_IN { return }
+    let problem = unsafe error(result)
+    while let other = unsafe try next(by: deadline) { unsafe PQclear(other) }
+    try rollBack(by: deadline)
+    throw problem
+  }
+
+  /// Returns when the system has the bytes.
+  func put(_ bytes: ArraySlice<UInt8>, by deadline: MonotonicTime) throws(StoreError) {
+    let isTaken = unsafe bytes.withUnsafeBytes { bytes in
+      unsafe PQputCopyData(
+        connection, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), Int32(bytes.count)) == 1
+    }
+    guard isTaken else { throw broken(message) }
+    while true {
+      let unsent = unsafe PQflush(connection)
+      guard unsent >= 0 else { throw broken(message) }
+      if unsent == 0 { return }
+      guard unsafe Self.wait(for: PQsocket(connection), Int16(POLLOUT), by: deadline) else {
+        throw broken("no answer in time")
+      }
+    }
+  }
+
+  func endCopy(by deadline: MonotonicTime) throws(StoreError) {
+    guard unsafe PQputCopyEnd(connection, nil) == 1 else { throw broken(message) }
+    try answer(by: deadline)
   }
 
   // MARK: Waiting

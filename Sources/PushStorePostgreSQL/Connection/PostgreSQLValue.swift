@@ -21,10 +21,11 @@ enum PostgreSQLValue: Sendable {
   static func int(_ number: Int) -> PostgreSQLValue { .int(Int64(number)) }
 
   /// Numbers of types that PostgreSQL never changes (pg_type.dat).
-  private enum ObjectID {
+  enum ObjectID {
     static let bool: Oid = 16
     static let bytea: Oid = 17
     static let int8: Oid = 20
+    static let int4: Oid = 23
     static let text: Oid = 25
     static let uuid: Oid = 2950
     static let byteaArray: Oid = 1001

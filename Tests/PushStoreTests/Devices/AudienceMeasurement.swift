@@ -1,5 +1,6 @@
 internal import Foundation
 internal import PushStore
+internal import PushStorePostgreSQL
 internal import PushStoreSQLite
 internal import Support
 internal import Testing
@@ -63,6 +64,61 @@ struct AudienceMeasurement {
     #expect(counted == (deviceCount + 1) / 2)
     report("count of one tag of two", counted, counting)
     try store.close()
+  }
+
+  /// On a server of its own that writes durably. Imports of lines as the service sorts them.
+  @Test("imports into PostgreSQL", arguments: [1, 2])
+  func measureImports(connections: Int) async throws {
+    var setup = PostgreSQLServer.Setup()
+    setup.syncs = true
+    let server = try PostgreSQLServer(setup)
+    var settings = PostgreSQLSettings(
+      hosts: [PostgreSQLSettings.Host(name: server.folder)], database: try server.makeDatabase(),
+      user: PostgreSQLServer.user, node: "n1")
+    settings.connectionCount = 4 + 4 * connections
+    let store = try PostgreSQLStore(settings)
+    let clock = ContinuousClock()
+    func measure(_ name: String, _ blocks: [[DeviceRegistration]]) async throws {
+      let time = try await clock.measure {
+        try await withThrowingTaskGroup { group in
+          for block in blocks {
+            group.addTask {
+              for start in stride(from: 0, to: block.count, by: store.importPortion) {
+                let end = min(start + store.importPortion, block.count)
+                _ = try await store.importDevices(Array(block[start..<end]), app: "news")
+              }
+            }
+          }
+          try await group.waitForAll()
+        }
+      }
+      report("\(name), \(connections) connections", blocks.map(\.count).reduce(0, +), time)
+    }
+    for block in stride(from: 0, to: deviceCount, by: 65_536) {
+      try await measure("filling", [Self.block(from: block, count: min(65_536, deviceCount - block))])
+    }
+    for round in 0..<3 {
+      let first = deviceCount + round * connections * 65_536
+      try await measure("new", (0..<connections).map { Self.block(from: first + $0 * 65_536, count: 65_536) })
+      let known = round * connections * 65_536
+      try await measure("known", (0..<connections).map { Self.block(from: known + $0 * 65_536, count: 65_536) })
+    }
+    try store.close()
+  }
+
+  /// A device has the same token each time, and three tags.
+  private static func block(from first: Int, count: Int) -> [DeviceRegistration] {
+    let devices = (first..<first + count).map { number in
+      var random = SeededGenerator(seed: UInt64(number))
+      var device = DeviceRegistration(
+        token: random.bytes(32), newID: StoredUUID(high: UInt64(first), low: UInt64(number)),
+        registeredAt: StoreInstant(milliseconds: Int64(first)))
+      device.language = .set(number % 3 == 0 ? "de" : "en-GB")
+      device.timeZone = .set("Europe/Berlin")
+      device.tags = .set(["a\(number % 20)", "b\(number % 83)", "c\(number % 199)"])
+      return device
+    }
+    return devices.sorted { $0.token.lexicographicallyPrecedes($1.token) }
   }
 
   private func report(_ name: String, _ count: Int, _ time: Duration) {

@@ -184,6 +184,63 @@ struct DeviceTests {
     try store.close()
   }
 
+  /// Lines of all kinds, many of each in a row, and some devices twice.
+  private static func lines(_ app: UInt64) -> [DeviceRegistration] {
+    (0..<5_200).map { index in
+      let number = index < 5_000 ? index % 3_500 : index
+      var line = DeviceRegistration(
+        token: [UInt8(number >> 8), UInt8(number & 255)], newID: StoredUUID(high: app, low: UInt64(index)),
+        registeredAt: StoreInstant(milliseconds: Int64(index)))
+      if index < 1_200 || index > 4_000 { line.language = .set(index % 5 == 0 ? nil : "l\(index % 7)") }
+      if index % 2_400 < 2_000 { line.tags = .set(Set((0..<index % 4).map { "t\(index % 11 + $0)" })) }
+      if index < 2_500 { line.timeZone = .set("Europe/Berlin") }
+      if index == 2_700 { line.replacedToken = [0, 9] }
+      return line
+    }
+  }
+
+  @Test("a large portion is the same as many small ones", arguments: StoreKind.allCases)
+  func portions(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    var changes = IntakeChanges()
+    changes.gone = ["news", "chat"].map {
+      StoredGoneDevice(
+        app: $0, token: [0, 5], since: StoreInstant(milliseconds: 9), foundAt: StoreInstant(milliseconds: 4))
+    }
+    try store.write(changes)
+    let results = try await store.importDevices(Self.lines(1), app: "news")
+    let lines = Self.lines(2)
+    var others: [RegisteredDevice] = []
+    for start in stride(from: 0, to: lines.count, by: 100) {
+      others += try await store.importDevices(Array(lines[start..<start + 100]), app: "chat")
+    }
+    func described(_ results: [RegisteredDevice]) -> [String] {
+      results.map { result in
+        switch result {
+        case .created(let id): "created \(id.low)"
+        case .updated(let id): "updated \(id.low)"
+        }
+      }
+    }
+    #expect(described(results) == described(others))
+    func devices(_ app: String) async throws -> [StoredDevice] {
+      var found = try await store.devices(app: app, tag: nil, after: 0, limit: 10_000)
+      found.sort { $0.token.lexicographicallyPrecedes($1.token) }
+      return found.map { device in
+        var device = device
+        device.key = 0
+        device.id = StoredUUID(high: 0, low: device.id.low)
+        return device
+      }
+    }
+    let found = try await devices("news")
+    #expect(found.count == 3_700)
+    #expect(found[5].goneAt == StoreInstant(milliseconds: 9))
+    #expect(try await devices("chat") == found)
+    try store.close()
+  }
+
   @Test(
     "few matches among many devices are found, though each read looks at a part", arguments: StoreKind.allCases)
   func sparse(kind: StoreKind) async throws {
