@@ -31,8 +31,12 @@ internal import PushStore
   private var work: Work?
   /// To the server that has taken the place of this one's.
   private(set) var successor: PostgreSQLConnection?
+  /// Of the socket.
+  private var awaited = Int16(POLLIN)
   /// Whether a silent server is looked for elsewhere.
   private var looksAround = true
+  /// Others wait for a standby already, so trying again does not help.
+  private(set) var refusesCommits = false
   /// What runs ends with a commit, which may wait for a standby.
   private var commits = false
   /// The same was asked for before, and may have been carried out: its answer was lost.
@@ -81,7 +85,7 @@ internal import PushStore
     let ending = [
       PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'carillon', '')"), PostgreSQLStatement("COMMIT"),
     ]
-    try servers.checkCommits()
+    try checkCommits()
     commits = true
     defer { commits = false }
     return Array(try run([PostgreSQLStatement("BEGIN")] + statements + ending, by: deadline).dropFirst().dropLast(2))
@@ -90,7 +94,7 @@ internal import PushStore
   /// Runs statements in one round trip. Only for those that write nothing, and those between a
   /// BEGIN and a COMMIT of their own: the server commits what is left when it answers the end.
   func run(_ statements: [PostgreSQLStatement], by deadline: MonotonicTime) throws(StoreError) -> [PostgreSQLRows] {
-    (notices.hasUnreplicatedCommit, work) = (false, nil)
+    (notices.hasUnreplicatedCommit, refusesCommits, work) = (false, false, nil)
     guard unsafe PQenterPipelineMode(connection) == 1 else { throw broken("it has no pipeline") }
     let added = try send(statements)
     var rows: [PostgreSQLRows] = []
@@ -186,8 +190,8 @@ internal import PushStore
 
   /// Statements that cannot be prepared, such as those of a schema, in one round trip.
   func script(_ sql: String, by deadline: MonotonicTime) throws(StoreError) {
-    if sql == "BEGIN" { try servers.checkCommits() }
-    (notices.hasUnreplicatedCommit, work) = (false, nil)
+    if sql == "BEGIN" { try checkCommits() }
+    (notices.hasUnreplicatedCommit, refusesCommits, work) = (false, false, nil)
     guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
     commits = sql == "COMMIT"
     defer { commits = false }
@@ -206,6 +210,11 @@ internal import PushStore
       throw problem
     }
     if notices.hasUnreplicatedCommit { throw broken("a commit did not wait for the standby") }
+  }
+
+  private func checkCommits() throws(StoreError) {
+    refusesCommits = !servers.hasRoomForCommits()
+    if refusesCommits { throw .unreplicated(name) }
   }
 
   // MARK: The server
@@ -285,10 +294,11 @@ internal import PushStore
   // MARK: Waiting
 
   /// For `poll`.
-  var descriptor: pollfd { unsafe pollfd(fd: PQsocket(connection), events: Int16(POLLIN), revents: 0) }
+  var descriptor: pollfd { unsafe pollfd(fd: PQsocket(connection), events: awaited, revents: 0) }
 
-  /// Whether the server has said something, or has closed the connection.
-  var hasInput: Bool {
+  /// Whether the server has done something: an answer, or it reads what is not sent yet, or has
+  /// closed the connection.
+  var isMoving: Bool {
     var descriptor = descriptor
     return unsafe poll(&descriptor, 1, 0) != 0
   }
@@ -300,15 +310,15 @@ internal import PushStore
       let unsent = unsafe PQflush(connection)
       guard unsent >= 0 else { throw broken(message) }
       if unsafe PQisBusy(connection) == 0 { return unsafe PQgetResult(connection) }
-      let events = unsent == 0 ? POLLIN : POLLIN | POLLOUT
-      if unsafe Self.wait(for: PQsocket(connection), Int16(events), by: patience) {
+      awaited = Int16(unsent == 0 ? POLLIN : POLLIN | POLLOUT)
+      if unsafe Self.wait(for: PQsocket(connection), awaited, by: patience) {
         guard unsafe PQconsumeInput(connection) == 1 else { throw broken(message) }
         continue
       }
       guard deadline.millisecondsLeft > 0 else { throw late() }
       if var search = try? PostgreSQLSearch(servers) { successor = search.successor(of: self, by: deadline) }
       if successor != nil { throw broken("another server is the primary now") }
-      patience = deadline
+      patience = min(deadline, .after(Self.silence))
     }
   }
 

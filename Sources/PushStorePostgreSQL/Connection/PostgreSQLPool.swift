@@ -13,10 +13,11 @@ final class PostgreSQLPool: Sendable {
   }
 
   private let lines: [Use: PostgreSQLLine]
-  private let settings: PostgreSQLSettings
+  private let servers: PostgreSQLServers
 
   init(_ servers: PostgreSQLServers) {
-    settings = servers.settings
+    self.servers = servers
+    let settings = servers.settings
     // Two are the store's own: see PostgreSQLStore.
     let bulk = max(1, (settings.connectionCount - 2) / 3)
     let counts: [Use: Int] = [.bulk: bulk, .request: max(1, settings.connectionCount - 2 - bulk)]
@@ -31,7 +32,7 @@ final class PostgreSQLPool: Sendable {
     _ use: Use = .request, limit: Duration,
     _ body: @escaping @Sendable (PostgreSQLConnection, MonotonicTime) throws(StoreError) -> Value
   ) async throws(StoreError) -> Value {
-    guard let line = lines[use] else { throw .away(settings.name, "it was closed") }
+    guard let line = lines[use] else { throw .away(servers.settings.name, "it was closed") }
     let deadline = MonotonicTime.after(limit)
     let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
       line.add(deadline: deadline) { session in
@@ -44,7 +45,10 @@ final class PostgreSQLPool: Sendable {
     return try result.get()
   }
 
-  func close() { for line in lines.values { line.close() } }
+  func close() {
+    for line in lines.values { line.close() }
+    servers.close()
+  }
 }
 
 /// A connection that is opened when it is needed, and again when it was lost.
@@ -77,7 +81,8 @@ final class PostgreSQLSession: @unchecked Sendable {
           isRepeating = true
         }
         attempt += 1
-        guard error.kind == .away, attempt < Self.attemptLimit, deadline.millisecondsLeft > 0 else { throw error }
+        let isOver = connection.refusesCommits || attempt == Self.attemptLimit || deadline.millisecondsLeft == 0
+        guard error.kind == .away, !isOver else { throw error }
         // Two that were in each other's way do not begin again together.
         if !connection.isBroken { pauseThread(for: .milliseconds(Int.random(in: 0...(4 << min(attempt, 6))))) }
       }

@@ -11,6 +11,8 @@ struct PostgreSQLSearch {
     /// When the dial is given up, or the next one begins.
     var turn = MonotonicTime.now
     var refusal: PostgreSQLRefusal?
+    /// The connection was lost before it was known whose it was.
+    var wasCut = false
   }
 
   private let servers: PostgreSQLServers
@@ -53,15 +55,15 @@ struct PostgreSQLSearch {
     throw failure
   }
 
-  /// Waits for the answer to what was asked on a connection, and meanwhile looks for a server that
-  /// has taken the place of its one.
+  /// Waits until something moves on a connection, and meanwhile looks for a server that has taken
+  /// the place of its one.
   ///
-  /// - Returns: nil: the answer is there, or the deadline has passed.
+  /// - Returns: nil: something moves, or the deadline has passed.
   mutating func successor(of former: PostgreSQLConnection, by deadline: MonotonicTime) -> PostgreSQLConnection? {
-    while deadline.millisecondsLeft > 0, !former.hasInput {
+    while deadline.millisecondsLeft > 0, !former.isMoving {
       dial()
       guard let found = found(by: deadline, beside: former.descriptor) else { continue }
-      guard found.hasSession(of: former, by: min(deadline, .after(Self.dialLimit))) || former.hasInput else {
+      guard found.hasSession(of: former, by: min(deadline, .after(Self.dialLimit))) || former.isMoving else {
         return found
       }
       pause = Self.longPause
@@ -76,9 +78,13 @@ struct PostgreSQLSearch {
       if places[index].dial != nil {
         places[index].refusal = PostgreSQLRefusal("\(places[index].host.text) does not answer")
       }
-      places[index].dial = PostgreSQLDial(servers.settings, places[index].host, password: password)
-      places[index].turn = .after(Self.dialLimit)
+      dial(index)
     }
+  }
+
+  private mutating func dial(_ index: Int) {
+    places[index].dial = PostgreSQLDial(servers.settings, places[index].host, password: password)
+    places[index].turn = .after(Self.dialLimit)
   }
 
   /// Waits a little for one of the hosts.
@@ -102,6 +108,9 @@ struct PostgreSQLSearch {
     let host = places[index].host.text
     do throws(StoreError) { try connection.introduce(by: min(end, .after(Self.dialLimit))) } catch {
       refuse(PostgreSQLRefusal("\(host) does not answer"), at: index)
+      // It was there a moment ago, so a connection that was cut is opened again, once.
+      if !places[index].wasCut { dial(index) }
+      places[index].wasCut = true
       return false
     }
     if let objection = servers.objection(to: connection.timeline) {

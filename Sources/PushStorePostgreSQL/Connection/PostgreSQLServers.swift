@@ -60,19 +60,22 @@ final class PostgreSQLServers: Sendable {
 
   // MARK: Commits that wait
 
+  /// With so many the standby is away, and not only slow.
+  private static let waitingLimit = 2
+
   /// Keeps a connection whose commit waits for a standby. It would have its place on the server
   /// also if it were closed, and each further attempt would add one.
   func keep(_ connection: PostgreSQLConnection) { state.withLock { $0.waiting.append(connection) } }
 
-  /// Called before something that ends with a commit.
-  ///
-  /// - Throws: ``StoreError``, `away`: as many commits wait as there are connections.
-  func checkCommits() throws(StoreError) {
-    let hasRoom = state.withLock { state in
+  /// Whether a commit may be tried: what comes behind those that wait would wait, too.
+  func hasRoomForCommits() -> Bool {
+    state.withLock { state in
       let latest = state.latest
-      state.waiting.removeAll { $0.hasInput || isReplaced($0.timeline, by: latest) }
-      return state.waiting.count < settings.connectionCount
+      state.waiting.removeAll { $0.isMoving || isReplaced($0.timeline, by: latest) }
+      return state.waiting.count < Self.waitingLimit
     }
-    if !hasRoom { throw .unreplicated(settings.name) }
   }
+
+  /// Closes those that wait, which have this object.
+  func close() { state.withLock { $0.waiting = [] } }
 }

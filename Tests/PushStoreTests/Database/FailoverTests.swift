@@ -119,7 +119,7 @@ struct FailoverTests {
     let store = try PostgreSQLStore(pair.settings)
     let writes = SteadyWrites(store)
     try await writes.proceed("it writes")
-    try pair.standby.setStopped(true)
+    try pair.standby.end()
     let waiting = "FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
     let cancel = "SELECT count(*) FROM (SELECT pg_cancel_backend(pid) \(waiting)) AS cancelled"
     var cancelled = 0
@@ -130,7 +130,7 @@ struct FailoverTests {
     }
     // The standby has nothing of it.
     try pair.primary.kill()
-    try pair.standby.setStopped(false)
+    try pair.standby.start()
     try pair.standby.promote()
     try await writes.proceed("it writes to the new primary")
     print("\(cancelled) waits were cancelled")
@@ -158,5 +158,27 @@ struct FailoverTests {
     print("a transaction open for 20 s: at most \(gaps.batches) without an outcome, \(gaps.devices) without a device")
     #expect(gaps.batches < .seconds(5))
     try await writes.end(with: settings)
+  }
+
+  @Test("a server that stops while much is sent to it gets the rest when it goes on")
+  func stoppedReader() async throws {
+    let server = try PostgreSQLServer()
+    let store = try PostgreSQLStore(try server.makeSettings())
+    let devices = (0..<20_000).map { number in
+      DeviceRegistration(
+        token: UInt64(number).bigEndianBytes, newID: StoredUUID(high: 1, low: UInt64(number)),
+        registeredAt: StoreInstant(milliseconds: 5))
+    }
+    // The connection is there.
+    _ = try await store.importDevices(Array(devices.prefix(1)), app: "news")
+    try server.setStopped(true)
+    let began = ContinuousClock.now
+    async let imported = store.importDevices(devices, app: "news")
+    // Longer than it is waited for without looking elsewhere.
+    try await Task.sleep(for: .seconds(1.5))
+    try server.setStopped(false)
+    #expect(try await imported.count == devices.count)
+    #expect(ContinuousClock.now - began < .seconds(40), "it did not wait for the deadline, which is 60 s")
+    try store.close()
   }
 }
