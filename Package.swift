@@ -129,8 +129,8 @@ let package = Package(
     ),
 
     .target(
-      name: "Support", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine"], path: "Tests/Support",
-      swiftSettings: settings),
+      name: "Support", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine", "PushStore"],
+      path: "Tests/Support", swiftSettings: settings),
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
     .testTarget(
@@ -238,8 +238,8 @@ case "shared-memory":
   for target in package.targets {
     switch target.name {
     case "Support":
-      // Only this file needs the engine.
-      target.exclude.append("AccountCheck.swift")
+      // Only these need the engine and the store.
+      target.exclude += ["AccountCheck.swift", "Store"]
       target.dependencies = ["PushWire", "PushJournal", "PushTransport"]
     case "PushTransportTests": target.exclude += ["Binary", "HTTP2", "Loop", "TLS"]
     default: break

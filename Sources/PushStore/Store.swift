@@ -5,6 +5,9 @@
 /// met. The store itself numbers what has an order: ``StoredDevice/key`` and
 /// ``StoredGoneDevice/number``, the places in lists that are read page by page.
 ///
+/// What is added again with the same identifier is there once, as it was: whoever lost an answer
+/// makes the same call again.
+///
 /// One process owns the open campaigns and the runs of its journal at a time: see "What a store for
 /// several machines has to add" in Decisions.
 package protocol Store: Sendable {

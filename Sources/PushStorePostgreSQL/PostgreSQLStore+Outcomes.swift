@@ -307,13 +307,15 @@ extension IntakeChanges {
     if !doubted.isEmpty {
       statements.append(
         PostgreSQLStatement(
-          """
-          INSERT INTO copies SELECT number, first, last, count(*)
-          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS added (high, low, first, last)
-          JOIN runs USING (high, low) GROUP BY number, first, last ORDER BY number, first, last
-          ON CONFLICT (run, first, last) DO UPDATE SET count = copies.count + excluded.count
-          """, .ints(doubted.map(\.run.high.stored)), .ints(doubted.map { Int64($0.run.low) }),
-          .ints(doubted.map { Int64($0.lines.lowerBound) }), .ints(doubted.map { Int64($0.lines.upperBound) })))
+          Self.checked(
+            """
+            INSERT INTO copies SELECT number, first, last, count(*)
+            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS added (high, low, first, last)
+            JOIN runs USING (high, low) GROUP BY number, first, last ORDER BY number, first, last
+            ON CONFLICT (run, first, last) DO UPDATE SET count = copies.count + excluded.count
+            """, by: "$5"), .ints(doubted.map(\.run.high.stored)), .ints(doubted.map { Int64($0.run.low) }),
+          .ints(doubted.map { Int64($0.lines.lowerBound) }), .ints(doubted.map { Int64($0.lines.upperBound) }),
+          .int(Set(doubted).count)))
     }
     if !notAccepted.isEmpty { statements.append(notAcceptedStatement) }
     if !gone.isEmpty { statements += goneStatements }

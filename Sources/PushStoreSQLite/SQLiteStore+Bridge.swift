@@ -95,7 +95,8 @@ extension SQLiteStore {
     try await writer.write { database in
       if let now {
         try database.execute(
-          sql: "INSERT OR REPLACE INTO bridgeLife (number, at) VALUES (1, ?)", arguments: [now.milliseconds])
+          sql: "INSERT INTO bridgeLife (number, at) VALUES (1, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
+          arguments: [now.milliseconds])
       }
       try database.execute(
         sql: """
@@ -149,7 +150,7 @@ struct BridgeWriter {
         sql: """
           INSERT INTO bridgeApps (app, alreadyDelivered, alreadyDeliveredAt) VALUES (?, ?, ?)
           ON CONFLICT DO UPDATE SET alreadyDelivered = alreadyDelivered + excluded.alreadyDelivered,
-          alreadyDeliveredAt = excluded.alreadyDeliveredAt
+          alreadyDeliveredAt = max(coalesce(alreadyDeliveredAt, 0), excluded.alreadyDeliveredAt)
           """, arguments: [app, found.count, found.last.milliseconds])
     }
   }

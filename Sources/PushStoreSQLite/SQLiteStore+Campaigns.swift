@@ -13,6 +13,7 @@ extension SQLiteStore {
   package func add(_ campaign: StoredCampaign, openLimit: Int) async throws(StoreError) -> Bool {
     let head = campaign.head
     return try await writer.write { database in
+      if try Self.head(head.id, database) != nil { return true }
       let count = try Int.fetchOne(
         database, sql: "SELECT count(*) FROM campaigns WHERE app = ? AND endedAt IS NULL", arguments: [head.app])
       guard count ?? 0 < openLimit else { return false }

@@ -4,7 +4,8 @@ package import PushStore
 
 extension SQLiteStore {
   package func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool {
-    try await writer.write { database in
+    let path = path
+    return try await writer.write { database in
       if let creator {
         let sql = "SELECT apps FROM keys WHERE id = ? AND revokedAt IS NULL"
         guard let apps = try String.fetchOne(database, sql: sql, arguments: [creator]),
@@ -12,11 +13,17 @@ extension SQLiteStore {
         else { return false }
       }
       try database.execute(
-        sql: "INSERT INTO keys (id, name, digest, scopes, apps, createdAt) VALUES (?, ?, ?, ?, ?, ?)",
+        sql: """
+          INSERT INTO keys (id, name, digest, scopes, apps, createdAt) VALUES (?, ?, ?, ?, ?, ?)
+          ON CONFLICT (id) DO UPDATE SET id = id WHERE digest = excluded.digest
+          """,
         arguments: [
           key.id, key.name, Data(key.digest), key.scopes.joined(separator: " "), key.reach.stored,
           key.createdAt.milliseconds,
         ])
+      guard database.changesCount == 1 else {
+        throw StoreError(.failed, path: path, "the key \(key.id) is there already")
+      }
       return true
     }
   }
@@ -37,7 +44,8 @@ extension SQLiteStore {
 
   package func noteUse(of keys: [String: StoreInstant]) async throws(StoreError) {
     try await writer.write { database in
-      let statement = try database.cachedStatement(sql: "UPDATE keys SET lastUsedAt = ? WHERE id = ?")
+      let statement = try database.cachedStatement(
+        sql: "UPDATE keys SET lastUsedAt = max(coalesce(lastUsedAt, ?1), ?1) WHERE id = ?2")
       for (id, instant) in keys { try statement.execute(arguments: [instant.milliseconds, id]) }
     }
   }

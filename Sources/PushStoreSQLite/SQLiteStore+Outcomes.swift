@@ -50,8 +50,11 @@ extension SQLiteStore {
     try await writer.write { database in
       let (high, low) = (batch.id.high.stored, batch.id.low.stored)
       try database.execute(
-        sql: "INSERT INTO batches (high, low, app, rejectedCount, createdAt) VALUES (?, ?, ?, ?, ?)",
+        sql: """
+          INSERT INTO batches (high, low, app, rejectedCount, createdAt) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+          """,
         arguments: [high, low, batch.app, batch.rejectedCount, batch.createdAt.milliseconds])
+      guard database.changesCount == 1 else { return }
       for (index, part) in batch.parts.enumerated() {
         try database.execute(
           sql: "INSERT INTO batchParts VALUES (?, ?, ?, ?, ?, ?, ?)",

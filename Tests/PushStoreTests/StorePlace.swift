@@ -9,27 +9,32 @@ internal import Testing
 /// What keeps a store.
 enum StoreKind: String, CaseIterable, CustomTestStringConvertible {
   case sqlite, postgreSQL
+  /// Of the simulation, without its faults.
+  case simulated
 
   var testDescription: String { rawValue }
 
   /// Each kind with these seeds. A database for each takes longer than a file does.
   static func with(_ seeds: Range<UInt64>) -> [(UInt64, StoreKind)] {
-    seeds.map { ($0, .sqlite) } + seeds.prefix(5).map { ($0, .postgreSQL) }
+    seeds.flatMap { [($0, .sqlite), ($0, .simulated)] } + seeds.prefix(5).map { ($0, .postgreSQL) }
   }
 }
 
-/// Where a test's store is: a file, or a database of its own on the tests' server.
+/// Where a test's store is: a file, a database of its own on the tests' server, or memory.
 final class StorePlace: Sendable {
   let folder: Workplace
   let database: PostgreSQLSettings?
+  private let disk: StoreDisk?
 
   init(_ kind: StoreKind) throws {
     folder = try Workplace()
     database = kind == .postgreSQL ? try PostgreSQLServer.shared.get().makeSettings() : nil
+    disk = kind == .simulated ? StoreDisk() : nil
   }
 
   /// As often as a test likes, but once at a time.
   func open() throws(StoreError) -> any Store {
+    if let disk { return SimulatedStore(disk) }
     guard let database else { return try SQLiteStore(path: folder.path("store.db")) }
     return try PostgreSQLStore(database)
   }

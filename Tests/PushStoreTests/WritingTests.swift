@@ -61,8 +61,6 @@ struct WritingTests {
   func failures() async throws {
     let place = try Workplace()
     let store = try SQLiteStore(path: place.path("store.db"))
-    let key = StoredKey(
-      id: "a", name: "a", digest: [1], scopes: [], reach: .all, createdAt: StoreInstant(milliseconds: 1))
     let failureCount = try await withThrowingTaskGroup(of: Bool.self) { group in
       for index in 0..<400 {
         group.addTask {
@@ -71,6 +69,9 @@ struct WritingTests {
             return false
           }
           // The identifier of a key is there once.
+          let key = StoredKey(
+            id: "a", name: "a", digest: [UInt8(index >> 8), UInt8(index & 255)], scopes: [], reach: .all,
+            createdAt: StoreInstant(milliseconds: 1))
           do throws(StoreError) { _ = try await store.add(key, by: nil) } catch { return true }
           return false
         }

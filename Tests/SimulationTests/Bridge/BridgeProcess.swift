@@ -217,12 +217,12 @@ final class BridgeProcess: @unchecked Sendable {
 
   /// Of the frames that a killed process had taken in, those that nobody will send.
   func lostFrames(_ lost: Lost) -> Set<UInt64> {
-    let outcomes = storeDisk.contents.outcomes
+    let contents = storeDisk.contents
     return Set(
       lost.lines.filter { _, line in
         guard let run = IntakeRunID(high: line.high, low: line.low) else { return true }
         let id = StoredNotificationID(run: StoredRunID(run), line: line.line)
-        return outcomes[id] == nil && UInt64(line.line) > journalLines[run] ?? 0
+        return contents.outcome(of: id) == nil && UInt64(line.line) > journalLines[run] ?? 0
       }.keys)
   }
 

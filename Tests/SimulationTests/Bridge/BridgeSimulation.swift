@@ -177,14 +177,17 @@ final class BridgeSimulation: CustomStringConvertible {
     let missing = wanted.filter { arrivals[$0.key, default: 0] < $0.value && !ambiguous.contains($0.key) }
     if !missing.isEmpty { problems.append("\(missing.count) have not arrived") }
     let copies = arrivals.reduce(0) { $0 + $1.value - wanted[$1.key, default: 0] }
-    let possibleCopies = contents.copies.values.reduce(0, +)
-    if copies > possibleCopies { problems.append("\(copies) copies, counted \(possibleCopies)") }
+    let outcomes = contents.outcomes
+    if copies > outcomes.copies { problems.append("\(copies) copies, counted \(outcomes.copies)") }
     let goodCount = wanted.values.reduce(0, +)
-    for (state, count) in [("accepted", goodCount), ("rejected", all.count - goodCount)] {
-      let known = contents.outcomes.values.count { $0.state == state }
+    let accepted = outcomes.accepted.values.reduce(0, +)
+    let rejected = outcomes.others["rejected", default: [:]].values.reduce(0, +)
+    for (state, known, count) in [
+      ("accepted", accepted, goodCount), ("rejected", rejected, all.count - goodCount),
+    ] {
       if known > count || known + excused < count { problems.append("\(known) of \(count) are \(state) in the store") }
     }
-    let others = contents.outcomes.count { $0.value.state != "accepted" && $0.value.state != "rejected" }
+    let others = outcomes.total - accepted - rejected
     if others > 0 { problems.append("\(others) have another outcome") }
     for customer in customers {
       let refused = customer.sentItems.map(\.token).filter(bad.contains)

@@ -151,18 +151,19 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
   }
 
   private func addDevices() {
+    let now = StoreInstant(milliseconds: beginsAt)
     var key: Int64 = 0
-    var (devices, zones): ([AudienceDevice], [Int64: String]) = ([], [:])
     for token in tokens {
       key += Int64.random(in: 1...3, using: &random)
       let isSuppressed = Int.random(in: 0..<10, using: &random) == 0
       let zone = ["Etc/GMT-1", "Etc/GMT", "Etc/GMT+1", "Asia/Kolkata", nil].randomElement(using: &random) ?? nil
       if !plan.isUpload, isSuppressed { suppressed.insert(token) }
       if plan.start == .local, plan.skipsMissingZones, zone == nil { leftOut.insert(token) }
-      devices.append(AudienceDevice(key: key, token: token.bytes, language: nil, isSuppressed: isSuppressed))
-      zones[key] = zone
+      let device = StoredDevice(
+        key: key, id: StoredUUID(high: 0, low: UInt64(key)), token: token.bytes, language: nil, timeZone: zone,
+        tags: [], createdAt: now, registeredAt: now, goneAt: isSuppressed ? now : nil)
+      storeDisk.change { $0.insert(device, app: "served") }
     }
-    storeDisk.change { [devices, zones] in ($0.devices, $0.zones) = (devices, zones) }
   }
 
   /// The problems found, in sentences.
@@ -201,11 +202,11 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     campaign.set(plan)
     if self.plan.isUpload {
       try spool.make(id)
-      let (devices, zones) = (storeDisk.contents.devices, storeDisk.contents.zones)
+      let devices = storeDisk.contents.devices["served"]?.all ?? []
       var rows = "token,timezone\n"
       for device in devices {
         guard let token = TokenBytes(bytes: device.token) else { continue }
-        rows += "\(token),\(zones[device.key] ?? "")\n"
+        rows += "\(token),\(device.timeZone ?? "")\n"
       }
       try Data(rows.utf8).write(to: URL(fileURLWithPath: spool.audience(id)))
       campaign.upload.isComplete = true
@@ -228,7 +229,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   private var arrivedCount: Int { provider?.requests.count ?? frames.frames.count }
 
-  private var hasEnded: Bool { storeDisk.contents.campaigns[id]?.endedAt != nil }
+  private var hasEnded: Bool { storeDisk.change { [id] in $0.campaigns[id]?.endedAt != nil } }
 
   private func check() -> [String] {
     var problems: [String] = []
@@ -369,7 +370,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       let at = loop.now + .milliseconds(Int.random(in: 0...200_000, using: &random))
       removed.insert(token)
       _ = loop.schedule(at: at) { [storeDisk] in
-        storeDisk.change { $0.devices.removeAll { $0.token == token.bytes } }
+        _ = storeDisk.change { $0.removeDevice(token: token.bytes, app: "served") }
       }
     }
   }

@@ -1,0 +1,85 @@
+package import PushStore
+
+// Keys, and what operators and callers have said.
+
+extension SimulatedStore {
+  package func add(_ key: StoredKey, by creator: String?) async throws(StoreError) -> Bool {
+    try await call { contents throws(StoreError) in
+      if let creator {
+        guard let own = contents.keys[creator], own.revokedAt == nil, own.reach.covers(key.reach) else { return false }
+      }
+      if let known = contents.keys[key.id] {
+        guard known.digest == key.digest else { throw .simulated(.failed, "the key \(key.id) is there already") }
+        return true
+      }
+      contents.keys[key.id] = key
+      return true
+    }
+  }
+
+  package func keys() async throws(StoreError) -> [StoredKey] {
+    try await call { $0.keys.values.sorted { ($0.createdAt, $0.id) < ($1.createdAt, $1.id) } }
+  }
+
+  package func revokeKey(_ id: String, at instant: StoreInstant) async throws(StoreError) -> Bool {
+    try await call { contents in
+      guard let key = contents.keys[id], key.revokedAt == nil else { return false }
+      contents.keys[id]?.revokedAt = instant
+      return true
+    }
+  }
+
+  package func noteUse(of keys: [String: StoreInstant]) async throws(StoreError) {
+    try await call { contents in
+      for (id, instant) in keys where contents.keys[id]?.lastUsedAt ?? instant <= instant {
+        contents.keys[id]?.lastUsedAt = instant
+      }
+    }
+  }
+
+  // MARK: Apps
+
+  package func pausedApps() async throws(StoreError) -> [String: StoreInstant] { try await call { $0.pauses } }
+  package func pause(app: String, at instant: StoreInstant) async throws(StoreError) {
+    try await call { contents in contents.pauses[app] = contents.pauses[app] ?? instant }
+  }
+  package func resume(app: String) async throws(StoreError) { try await call { $0.pauses[app] = nil } }
+  package func lastFeedbackPoll(app: String) async throws(StoreError) -> StoreInstant? {
+    try await call { $0.feedbackPolls[app] }
+  }
+  package func noteFeedbackPoll(app: String, at instant: StoreInstant) async throws(StoreError) {
+    try await call { $0.feedbackPolls[app] = instant }
+  }
+
+  // MARK: Requests that callers may repeat
+
+  package func begin(
+    _ request: IdempotentRequest, oldest: StoreInstant
+  ) async throws(StoreError) -> IdempotentBeginning {
+    try await call { contents in
+      let key = StoreContents.RequestKey(request)
+      guard let known = contents.requests[key], known.request.begunAt >= oldest else {
+        contents.requests[key] = (request, nil)
+        return .new
+      }
+      guard known.request.digest == request.digest else { return .different }
+      return known.answer.map(IdempotentBeginning.answered) ?? .begun
+    }
+  }
+
+  package func finish(_ request: IdempotentRequest, _ answer: StoredAnswer) async throws(StoreError) {
+    try await call { $0.requests[StoreContents.RequestKey(request)]?.answer = answer }
+  }
+
+  package func withdraw(_ request: IdempotentRequest) async throws(StoreError) {
+    try await call { $0.requests[StoreContents.RequestKey(request)] = nil }
+  }
+
+  package func forgetRequests(begunBefore instant: StoreInstant) async throws(StoreError) {
+    try await call { contents in contents.requests = contents.requests.filter { $0.value.request.begunAt >= instant } }
+  }
+}
+
+extension StoreContents.RequestKey {
+  fileprivate init(_ request: IdempotentRequest) { self.init(caller: request.caller, key: request.key) }
+}

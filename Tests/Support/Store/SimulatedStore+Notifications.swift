@@ -1,0 +1,129 @@
+package import PushStore
+
+extension SimulatedStore {
+  package func write(_ changes: IntakeChanges) throws(StoreError) {
+    try callNow { contents throws(StoreError) in try contents.write(changes) }
+  }
+
+  package func settle(_ changes: IntakeChanges) async throws(StoreError) {
+    try await call { contents throws(StoreError) in try contents.write(changes) }
+  }
+
+  package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
+    try await call { contents in
+      var found = StoredNotification()
+      found.reference = contents.references[id.run]?[id.line]
+      guard let run = contents.runs[id.run] else { return found }
+      found.outcome = run.outcome(id.line)
+      found.isDoubted = run.copies[id.line] != nil
+      return found
+    }
+  }
+
+  package func outcomes(of parts: [StoredLines]) async throws(StoreError) -> OutcomeCounts {
+    try await call { $0.outcomes(of: parts) }
+  }
+
+  package func add(_ batch: StoredBatch) async throws(StoreError) {
+    try await call { contents in contents.batches[batch.id] = contents.batches[batch.id] ?? batch }
+  }
+
+  package func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch? { try await call { $0.batches[id] } }
+
+  package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {
+    try await call { contents in
+      for (id, reference) in references where contents.references[id.run]?[id.line] == nil {
+        contents.references[id.run, default: [:]][id.line] = reference
+      }
+    }
+  }
+
+  package func goneDevices(
+    app: String, after cursor: Int64, limit: Int
+  ) async throws(StoreError) -> [StoredGoneDevice] {
+    try await call { Array($0.gone.dropFirst(Int(cursor)).lazy.filter { $0.app == app }.prefix(limit)) }
+  }
+
+  package func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError) {
+    try await call { contents in
+      for (id, run) in contents.runs where run.endedAt == nil && !open.contains(id) {
+        contents.runs[id]?.endedAt = instant
+      }
+    }
+  }
+
+  package func forget(endedBefore instant: StoreInstant) async throws(StoreError) {
+    try await call { contents in
+      contents.runs = contents.runs.filter { $0.value.endedAt.map { $0 >= instant } ?? true }
+      let runs = contents.runs
+      // The identifiers of runs begin with their milliseconds.
+      let oldest = UInt64(clamping: instant.milliseconds) << 16
+      contents.references = contents.references.filter { $0.key.high >= oldest || runs[$0.key] != nil }
+      contents.batches = contents.batches.filter { _, batch in
+        batch.createdAt >= instant || batch.parts.contains { runs[$0.run] != nil }
+      }
+    }
+  }
+}
+
+/// A run of notifications, with their outcomes by line.
+struct OutcomeRun {
+  let app: String
+  var endedAt: StoreInstant?
+  /// How it is known. The first time that a notification was accepted counts.
+  var accepted: [UInt32: String] = [:]
+  var notAccepted: [UInt32: (state: String, detail: String)] = [:]
+  /// How many copies of notifications may have arrived.
+  var copies: [UInt32: Int] = [:]
+
+  mutating func accept(_ lines: ClosedRange<UInt32>, _ confirmation: String) {
+    for line in lines where accepted[line] == nil { accepted[line] = confirmation }
+  }
+
+  /// What was sent again after a crash may have both: it was accepted then.
+  func outcome(_ line: UInt32) -> StoredOutcome? {
+    if let confirmation = accepted[line] { return StoredOutcome(state: "accepted", detail: confirmation, app: app) }
+    return notAccepted[line].map { StoredOutcome(state: $0.state, detail: $0.detail, app: app) }
+  }
+
+  func add(_ lines: ClosedRange<UInt32>, to counts: inout OutcomeCounts) {
+    for (line, confirmation) in accepted where lines.contains(line) {
+      counts.accepted[confirmation, default: 0] += 1
+    }
+    for (line, found) in notAccepted where lines.contains(line) && accepted[line] == nil {
+      counts.others[found.state, default: [:]][found.detail, default: 0] += 1
+    }
+    for (line, count) in copies where lines.contains(line) {
+      counts.doubted += 1
+      counts.copies += count
+    }
+  }
+}
+
+extension StoreContents {
+  /// Of all notifications.
+  package var outcomes: OutcomeCounts { outcomes(of: runs.keys.map { StoredLines(run: $0, lines: 0...UInt32.max) }) }
+
+  func outcomes(of parts: [StoredLines]) -> OutcomeCounts {
+    parts.reduce(into: OutcomeCounts()) { counts, part in runs[part.run]?.add(part.lines, to: &counts) }
+  }
+
+  package func outcome(of id: StoredNotificationID) -> StoredOutcome? { runs[id.run]?.outcome(id.line) }
+
+  mutating func write(_ changes: IntakeChanges) throws(StoreError) {
+    let new = Set(changes.began.map(\.run))
+    let used = changes.accepted.map(\.run) + changes.notAccepted.map(\.notification.run) + changes.doubted.map(\.run)
+    guard used.allSatisfy({ runs[$0] != nil || new.contains($0) }) else {
+      throw .simulated(.unusable, "a run of notifications is missing")
+    }
+    for began in changes.began { runs[began.run, default: OutcomeRun(app: began.app)].endedAt = nil }
+    for entry in changes.accepted { runs[entry.run]?.accept(entry.lines, entry.confirmation) }
+    for entry in changes.notAccepted {
+      runs[entry.notification.run]?.notAccepted[entry.notification.line] = (entry.state, entry.detail)
+    }
+    for doubt in changes.doubted { for line in doubt.lines { runs[doubt.run]?.copies[line, default: 0] += 1 } }
+    for device in changes.gone { note(device) }
+    write(changes.bridge)
+    for ended in changes.ended { runs[ended.run]?.endedAt = ended.at }
+  }
+}
