@@ -134,7 +134,8 @@ package final class PostgreSQLStore: Store {
 }
 
 extension PostgreSQLConnection {
-  fileprivate func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
+  /// Brings the tables up to date.
+  func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
     try script(PostgreSQLSchema.versions, by: deadline)
     for (index, migration) in PostgreSQLSchema.migrations.enumerated() {
       try script("BEGIN; SELECT version FROM schema_version FOR UPDATE", by: deadline)
