@@ -83,3 +83,77 @@ package struct PostgreSQLReport: Sendable {
     }
   }
 }
+
+/// What a look at every table of a database has found.
+package struct PostgreSQLContents: Sendable {
+  /// Sentences. Empty: it is whole.
+  package private(set) var problems: [String] = []
+  /// Rows by table.
+  package private(set) var counts: [(table: String, count: Int)] = []
+
+  private static let limit = Duration.seconds(1_800)
+  /// What each of these finds is wrong.
+  private static let searches = [
+    (
+      "SELECT count(*) FROM (SELECT run FROM accepted UNION SELECT run FROM not_accepted UNION SELECT run FROM copies) "
+        + "AS found WHERE NOT EXISTS (SELECT 1 FROM runs WHERE number = run)", "runs are missing that have outcomes"
+    ),
+    (
+      "SELECT count(*) FROM run_days WHERE to_regclass('accepted_' || first) IS NULL",
+      "days have no partitions of their own, but should"
+    ),
+    (
+      "SELECT count(*) FROM (SELECT DISTINCT unnest(tags || app) AS number FROM devices) AS found "
+        + "WHERE NOT EXISTS (SELECT 1 FROM names WHERE names.number = found.number)",
+      "tags or apps of devices have no name"
+    ),
+    (
+      "SELECT count(*) FROM gone LEFT JOIN gone_counts USING (app) WHERE number > coalesce(last, 0)",
+      "devices that are gone have a number that will be given out again"
+    ),
+    (
+      "SELECT count(*) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid "
+        + "WHERE NOT indisvalid AND relnamespace = current_schema()::regnamespace",
+      "indexes are not valid; see REINDEX in the manual of PostgreSQL"
+    ),
+  ]
+
+  /// - Throws: ``StoreError``: it cannot be reached, or is not up to date.
+  package init(_ settings: PostgreSQLSettings) throws(StoreError) {
+    let deadline = MonotonicTime.after(Self.limit)
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
+    let version = try connection.schemaVersion(by: deadline)
+    guard version == PostgreSQLSchema.migrations.count else {
+      throw StoreError(
+        .unusable, path: settings.name,
+        "the tables of \(settings.name) have version \(version) instead of \(PostgreSQLSchema.migrations.count); "
+          + "\"carillon store migrate\" brings them up to date")
+    }
+    let statements = Self.searches.map(\.0) + StoreTable.all.map { "SELECT count(*) FROM \($0.name)" }
+    let found = try connection.run(statements.map { PostgreSQLStatement($0) }, by: deadline).map { Int($0.int(0, 0)) }
+    for (count, (_, what)) in zip(found, Self.searches) where count > 0 { problems.append("\(count) \(what)") }
+    counts = zip(StoreTable.all, found.dropFirst(Self.searches.count)).map { ($0.name, $1) }
+  }
+}
+
+extension PostgreSQLConnection {
+  /// 0: there are no tables.
+  fileprivate func schemaVersion(by deadline: MonotonicTime) throws(StoreError) -> Int64 {
+    let isThere = try run([PostgreSQLStatement("SELECT to_regclass('schema_version') IS NOT NULL")], by: deadline)[0]
+    guard isThere.flag(0, 0) else { return 0 }
+    return try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
+  }
+}
+
+extension PostgreSQLStore {
+  /// Brings the tables of a database up to date.
+  ///
+  /// - Returns: their version before, and now.
+  package static func migrate(_ settings: PostgreSQLSettings) throws(StoreError) -> ClosedRange<Int64> {
+    let deadline = MonotonicTime.after(Limit.schema)
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
+    let before = try connection.schemaVersion(by: deadline)
+    try connection.migrate(settings.name, by: deadline)
+    return before...(try connection.schemaVersion(by: deadline))
+  }
+}

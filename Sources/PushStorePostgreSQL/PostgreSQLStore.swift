@@ -148,7 +148,8 @@ package final class PostgreSQLStore: Store {
 }
 
 extension PostgreSQLConnection {
-  fileprivate func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
+  /// Brings the tables up to date.
+  func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
     try script(PostgreSQLSchema.versions, by: deadline)
     // Whoever locks a row has a commit that waits for the standby.
     let version = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)

@@ -65,7 +65,8 @@ struct ServeStoreAwayTests {
     try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 200 }
     let comeBack = try await leave()
     let (began, end) = (ContinuousClock.now, Duration.seconds(12))
-    // Posted before anybody knows: it is taken in, and answered when its row is in the store.
+    // Posted before anybody knows: it is taken in and answered when its row is in the store, or
+    // refused because its key could not be read in time.
     async let early = running.call(
       "/v1/apps/news/notifications:batch", body: Self.batch(from: 2 * count),
       headers: ["Content-Type": "application/x-ndjson"])
@@ -85,7 +86,7 @@ struct ServeStoreAwayTests {
     #expect(readiness.status == 200, "single notifications are taken in")
     #expect(readiness.text.contains(#""waitsFor":"the "#), "\(readiness.text)")
     // A store that cannot be written can perhaps be read.
-    let answer = try await running.call(path)
+    let answer = try await running.call("/v1/apps/news\(path)")
     #expect(answer.status == 503 || answer.text.contains(#""waitsFor":"the store""#), "\(answer.text)")
     // Later ones are refused before anything is taken in, whoever repeats them.
     for _ in 0..<3 {
@@ -97,10 +98,13 @@ struct ServeStoreAwayTests {
     }
     try await comeBack()
     let taken = try await early
-    try #require(taken.status == 202, "\(taken.text)")
-    let batch = try taken.decoded(ServeSite.TakenBatch.self).batchId
-    try await waitUntil("the batch has ended") {
-      try await running.call("/v1/apps/news/batches/\(batch)").text.contains(#""state":"finished""#)
+    if taken.status == 202 {
+      let batch = try taken.decoded(ServeSite.TakenBatch.self).batchId
+      try await waitUntil("the batch has ended") {
+        try await running.call("/v1/apps/news/batches/\(batch)").text.contains(#""state":"finished""#)
+      }
+    } else {
+      #expect(taken.status == 503, "\(taken.text)")
     }
     for id in ids {
       let notification = try await running.serve.finished(id, running.service, key: running.key)
@@ -111,7 +115,7 @@ struct ServeStoreAwayTests {
     #expect(account.accepted.confirmed == count)
     #expect(account.possibleDuplicates == 0)
     let arrived = try await running.end().compactMap(\.token)
-    #expect(arrived.count == count + ids.count + Self.batchCount)
+    #expect(arrived.count == count + ids.count + (taken.status == 202 ? Self.batchCount : 0))
     #expect(Set(arrived).count == arrived.count)
   }
 }

@@ -53,6 +53,59 @@ struct StoreCommandTests {
     #expect(direct.output.contains("devices: 2000"), "\(direct)")
   }
 
+  @Test("a deployment moves from its file into a database, with the files of its campaigns")
+  func moved() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate()
+    let place = "store: { path: store.db }"
+    try serve.configure(upstream, more: place)
+    let key = try await serve.key(["--scope", "devices", "--scope", "admin"])
+    try serve.site.place.writeSecret(key, to: "admin.key")
+    var service = try await serve.start()
+    func client() -> [String] { ["--url", "http://127.0.0.1:\(service.api.port)", "--key-file", "admin.key"] }
+    let lines = (0..<1_200).map { "\(HTTP2Site.token($0)),de,Europe/Berlin,a t\($0 % 3),2026-01-02T03:04:05.000Z" }
+    let table = (["token,language,timeZone,tags,registeredAt"] + lines).joined(separator: "\n") + "\n"
+    try serve.site.place.write(table, to: "devices.csv")
+    let imported = try await serve.site.run(["device", "import", "--app", "news", "devices.csv"] + client())
+    #expect(imported.status == 0, "\(imported)")
+    let folder = serve.site.place.path("store.db.campaigns/a")
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    try serve.site.place.write("token\n", to: "store.db.campaigns/a/audience.csv")
+    let file = try String(contentsOfFile: serve.site.place.path("carillon.yaml"), encoding: .utf8)
+    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    try serve.site.place.write(file.replacing(place, with: store), to: "database.yaml")
+    let copy = ["store", "copy", "--from", "store.db", "--config"]
+    let early = try await serve.site.run(copy + ["database.yaml"])
+    #expect(early.status == 3, "\(early)")
+    #expect(early.errors.contains("stop the service"), "\(early)")
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+
+    let wrong = try await serve.site.run(copy + ["carillon.yaml"])
+    #expect(wrong.status == 2, "\(wrong)")
+    let moved = try await serve.site.run(copy + ["database.yaml"])
+    #expect(moved.status == 0, "\(moved)")
+    let row = moved.output.split(separator: "\n").first { $0.hasPrefix("devices ") }
+    #expect(row?.split(separator: " ").map(String.init) == ["devices", "1200", "1200"], "\(moved)")
+    let audience = serve.site.place.path("store.campaigns/a/audience.csv")
+    #expect(FileManager.default.fileExists(atPath: audience))
+    let again = try await serve.site.run(copy + ["database.yaml"])
+    #expect(again.status == 3, "\(again)")
+    #expect(again.errors.contains("has data already"), "\(again)")
+
+    let migrated = try await serve.site.run(["store", "migrate", "--config", "database.yaml"])
+    #expect(migrated.output.hasSuffix("up to date.\n"), "\(migrated)")
+    let check = try await serve.site.run(["store", "check", "--config", "database.yaml"])
+    #expect(check.status == 0, "\(check)")
+    #expect(check.output.contains("  devices: 1200\n"), "\(check)")
+    try serve.site.place.write(file.replacing(place, with: store), to: "carillon.yaml")
+    service = try await serve.start()
+    let exported = try await serve.site.run(["device", "export", "--app", "news"] + client())
+    #expect(exported.output == table, "\(exported.errors)")
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+  }
+
   @Test("a damaged store is named, by the check and at the start of the service")
   func damaged() async throws {
     let serve = try ServeSite()

@@ -51,7 +51,7 @@ package enum StoreConfiguration: Hashable, Sendable {
   }
 
   #if !PostgreSQL
-  private static func isMissing(_ settings: PostgreSQLSettings) -> StoreError {
+  static func isMissing(_ settings: PostgreSQLSettings) -> StoreError {
     StoreError(
       .unusable, path: settings.name,
       "this carillon was built without PostgreSQL; build it with the trait \"PostgreSQL\"")

@@ -5,7 +5,7 @@ package import PushStore
 
 /// The files of campaigns, beside the store: uploaded audiences, and what was not accepted.
 package struct CampaignSpool: Sendable {
-  let directory: String
+  package let directory: String
 
   package init(besides store: String) { directory = "\(store).campaigns" }
 
