@@ -1,5 +1,6 @@
 internal import PushGateway
 internal import PushJournal
+internal import PushStore
 internal import PushTransport
 internal import PushWire
 internal import Support
