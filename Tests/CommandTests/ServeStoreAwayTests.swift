@@ -97,6 +97,11 @@ struct ServeStoreAwayTests {
       #expect(refused.retryAfter != nil)
     }
     try await comeBack()
+    // Connections that were being opened then fail once more.
+    try await waitUntil("the store answers") {
+      for _ in 0..<20 where try await running.call("/v1/apps/news\(path)").status != 200 { return false }
+      return true
+    }
     let taken = try await early
     if taken.status == 202 {
       let batch = try taken.decoded(ServeSite.TakenBatch.self).batchId

@@ -31,7 +31,6 @@ struct MonitoringFilesTests {
   private static let unshown = [
     "carillon_ready": "load balancers ask /readyz",
     "carillon_journal_failed": "an alert says that the journal cannot be written",
-    "carillon_store_away_seconds": "an alert says that the store is away",
     "carillon_descriptors_lacking": "an alert says that connections cannot be accepted",
     "carillon_batch_notifications": "for measurements of a single connection",
   ]
