@@ -138,15 +138,11 @@ package final class ChildProcess: Sendable {
       errors: (try? files.read("errors")) ?? "")
   }
 
-  /// Starts a program that nobody waits for.
+  /// Starts a program that nobody waits for. It is no child of the tests: once ended, it would stay
+  /// as one that nobody has asked for, and the tests of traps would ask for nothing else.
   package static func leave(_ arguments: [String], program: String) throws {
-    let files = try Workplace()
-    try files.write("", to: "input")
-    let (_, output) = try start(
-      [program] + arguments, files: files, directory: nil, redirection: ">/dev/null 2>&1 </dev/null",
-      preparation: "exec")
-    // Until the shell has done that.
-    _ = FileHandle(fileDescriptor: output, closeOnDealloc: true).readDataToEndOfFile()
+    let script = #""$@" >/dev/null 2>&1 </dev/null &"#
+    _ = try runNow(["-c", script, "sh", program] + arguments, program: "/bin/sh")
   }
 
   /// No effect once the child has ended.
