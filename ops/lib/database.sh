@@ -35,5 +35,5 @@ end_databases() {
   rm -rf "$database"
 }
 # sql PORT STATEMENT [DATABASE]
-sql() { psql --host="$database" --port="$1" --username=carillon --no-psqlrc --quiet --tuples-only --no-align \
+sql() { PGOPTIONS='-c client_min_messages=warning' psql --host="$database" --port="$1" --username=carillon --no-psqlrc --quiet --tuples-only --no-align \
   --command="$2" "${3:-postgres}"; }
