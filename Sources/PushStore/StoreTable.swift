@@ -46,7 +46,10 @@ package struct StoreTable: Hashable, Sendable {
     StoreTable("app_states", "app:text paused_at"),
     StoreTable("feedback_polls", "app:text polled_at"),
     StoreTable(
-      "requests", "caller:text key:text digest:bytes begun_at status header_names:texts header_values:texts body:bytes"),
+      "requests",
+      """
+      caller:text key:text digest:bytes begun_at status header_names:texts header_values:texts body:bytes
+      """),
     StoreTable(
       "devices",
       "app:name number id:uuid token:bytes language:name time_zone:name tags:tags created_at registered_at gone_at"),
