@@ -216,7 +216,7 @@ extension BenchCommand {
             + "carillon: stopping: notifications in flight are still measured; interrupt again to stop at once\n")
       } else {
         driver.endSimulators()
-        Foundation.exit(ExitStatus.findings.rawValue)
+        ExitStatus.findings.end()
       }
     }
     defer { watch.stop() }

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import Glibc
 internal import PushEngine
 internal import PushGateway
 internal import PushServer
@@ -13,6 +14,10 @@ enum ExitStatus: Int32, Error {
   /// The flags, a file or the configuration are wrong.
   case usage = 2
   case couldNotRun = 3
+
+  /// Ends the process at once. Nothing here waits to be written, and what libraries do at an
+  /// ordinary end, such as OpenSSL's, may wait for other threads.
+  func end() -> Never { _exit(rawValue) }
 }
 
 extension ExitStatus {

@@ -37,7 +37,7 @@ internal import PushWire
     // The same for a file at its size limit (ulimit -f).
     signal(SIGXFSZ, SIG_IGN)
     let status = await run(arguments: Array(CommandLine.arguments.dropFirst()))
-    Foundation.exit(afterOutput(status).rawValue)
+    afterOutput(status).end()
   }
 
   /// A result that did not reach standard output is a failure.

@@ -43,7 +43,10 @@ struct ServeDeletedFolderTests {
         }
       }
       process.send(SIGTERM)
-      try await waitUntil("it ends", limit: .seconds(60)) { process.hasEnded }
+      do { try await waitUntil("it ends", limit: .seconds(60)) { process.hasEnded } } catch {
+        Issue.record("\(work): its threads: \(process.threads); it says: \(process.errors)")
+        throw error
+      }
       clients.cancelAll()
     }
     let ending = await process.ending()

@@ -15,3 +15,15 @@ protocol TestProgram: Sendable {
 }
 
 extension ChildProcess: TestProgram {}
+
+extension TestProgram {
+  /// Of each thread its name, its state, and where in the kernel it waits: for one that hangs.
+  var threads: String {
+    let folder = "/proc/\(identifier)/task"
+    let threads = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+    return threads.sorted().map { thread in
+      ["stat", "wchan"].map { (try? String(contentsOfFile: "\(folder)/\(thread)/\($0)", encoding: .utf8)) ?? "?" }
+        .map { $0.split(separator: " ").prefix(3).joined(separator: " ") }.joined(separator: " ")
+    }.joined(separator: ", ")
+  }
+}

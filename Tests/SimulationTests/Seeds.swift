@@ -116,6 +116,9 @@ enum Seeds {
       // Mistakes of the simulation: a client that was too honest, a recovery done twice, and a copy
       // on purpose after the bridge had closed a connection.
       5_603, 5_924, 30_204,
+      // Another one: a client had come to its end while frames of a connection that had broken
+      // waited for the store, and the power was lost.
+      992_799_409,
     ])
 
   private static func seeds(_ count: Int, known: [UInt64]) -> [UInt64] {

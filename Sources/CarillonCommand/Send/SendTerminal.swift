@@ -89,7 +89,7 @@ struct SendTerminal: Sendable {
           + "listed")
     }
     if let opened { Self.say("unsent notifications stay in the journal; resume with \(opened.resumeCommand)") }
-    Foundation.exit((isShown ? ExitStatus.findings : .couldNotRun).rawValue)
+    (isShown ? ExitStatus.findings : .couldNotRun).end()
   }
 
   /// Until the task is cancelled.

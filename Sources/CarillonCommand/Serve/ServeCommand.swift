@@ -62,8 +62,7 @@ struct ServeCommand: AsyncParsableCommand {
       configuration, file: config, log: log, manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
     ) { sentence in
       StandardStream.error.writeLine("carillon: \(sentence)")
-      // At once: whatever does not end would hold up an ordinary end, too.
-      _exit(ExitStatus.couldNotRun.rawValue)
+      ExitStatus.couldNotRun.end()
     }
     let json = json
     do {

@@ -128,7 +128,11 @@ package struct ResendingClient: Sendable {
   }
 
   /// Sends some once more that it had not sent again.
-  package mutating func sendAgain(_ items: [Item]) { queue += items.reversed().map { ($0, true) } }
+  package mutating func sendAgain(_ items: [Item]) {
+    guard !items.isEmpty else { return }
+    queue += items.reversed().map { ($0, true) }
+    isConfirmed = false
+  }
 
   /// The connection has ended: with an error response, or without one.
   package mutating func read(_ response: ErrorResponse?) {
