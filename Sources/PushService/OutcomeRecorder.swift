@@ -15,8 +15,13 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   private struct State {
     var changes = IntakeChanges()
-    /// What must be in the store before the journal's next record is being written.
-    var isWritingIntake = false
+    /// How often the store was written, with the write that is under way.
+    var writeCount: Int64
+    /// Of the write that is under way, what must be in the store before the journal's next record,
+    /// unless it was deferred.
+    var underWay = IntakeChanges()
+    /// What was deferred and is in no write yet.
+    var deferred = IntakeChanges()
     /// Lines that were accepted, by run and confirmation, in the order in which that was heard.
     var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
     /// Those that have not ended, or whose outcomes are not all in the store.
@@ -37,7 +42,7 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   private let store: any Store
   let clock: any ServiceClock
-  private let state = Mutex(State())
+  private let state: Mutex<State>
   private struct Writing {
     /// After it nothing is durable, so every later call fails as well.
     var failure: UnsyncedList?
@@ -48,6 +53,10 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// Held while the store is written: a thread that finds nothing to write must know that what
   /// another thread took is durable.
   private let writing = Mutex(Writing())
+  /// Takes what the journal may not wait for while the store is away. Nil: the journal waits.
+  private let deferred: DeferredChanges?
+  /// Whether something is in it. Held while that changes.
+  private let hasDeferred = Mutex(false)
   /// In nanoseconds; 0: the store is not away.
   private let awaySince = Atomic<UInt64>(0)
 
@@ -56,9 +65,25 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   package let campaigns: CampaignRecorder
 
-  package init(store: any Store, clock: any ServiceClock = MachineClock()) {
-    (self.store, self.clock) = (store, clock)
+  package init(store: any Store, clock: any ServiceClock = MachineClock(), deferred: DeferredChanges? = nil) {
+    (self.store, self.clock, self.deferred) = (store, clock, deferred)
+    state = Mutex(State(writeCount: store.writeCount))
     campaigns = CampaignRecorder(store: store)
+  }
+
+  /// Gives the store what an earlier process had deferred. To be called before anything is read
+  /// from the store.
+  package func restoreDeferred() throws(StoreError) {
+    guard let deferred else { return }
+    do throws(UnsyncedList) {
+      for (number, changes) in try deferred.changes(after: store.writeCount) {
+        // A write before it may have been lost with its process: numbers stay what they were.
+        while store.writeCount < number - 1 { try write(IntakeChanges()) }
+        try write(changes)
+      }
+      try deferred.clear()
+    } catch { throw StoreError(error) }
+    state.withLock { $0.writeCount = store.writeCount }
   }
 
   /// To be called before anything is accepted.
@@ -145,6 +170,7 @@ package final class OutcomeRecorder: IntakeRecorder {
           writing.changes = nil
         }
         awaySince.store(0, ordering: .relaxed)
+        try clearDeferred()
       } catch {
         if error.isAway {
           if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
@@ -173,6 +199,18 @@ package final class OutcomeRecorder: IntakeRecorder {
     }
   }
 
+  /// The last call of a process. If the store is away for longer than the process may wait, the
+  /// next one knows what it must.
+  package func finish() async throws(UnsyncedList) {
+    let result = await withCheckedContinuation { continuation in
+      clock.run { [self] in
+        continuation.resume(returning: Result { () throws(UnsyncedList) in try makeIntakeDurable() })
+      }
+    }
+    try result.get()
+    try await makeDurableElsewhere()
+  }
+
   /// How long the store has been away; nil: it is not.
   package var awayDuration: Duration? {
     let since = awaySince.load(ordering: .relaxed)
@@ -181,15 +219,51 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   package func makeIntakeDurable() throws(UnsyncedList) {
     // Another thread may be writing it.
-    guard state.withLock({ $0.changes.precedesJournal || $0.isWritingIntake }) else { return }
-    try makeDurable()
+    guard state.withLock({ $0.changes.precedesJournal || $0.underWay.precedesJournal }) else { return }
+    guard let deferred else { return try makeDurable() }
+    if awayDuration == nil {
+      do throws(UnsyncedList) { return try makeDurable() } catch { guard error.isAway else { throw error } }
+    }
+    try deferIntake(in: deferred)
+  }
+
+  /// Defers what the store must know before the journal's next record, so that no app waits for a
+  /// store that is away.
+  private func deferIntake(in deferred: DeferredChanges) throws(UnsyncedList) {
+    try hasDeferred.withLock { hasEntries throws(UnsyncedList) in
+      let parts = state.withLock { state in
+        let next = state.changes.beforeJournal
+        (state.changes.began, state.changes.doubted, state.changes.bridge) = ([], [], BridgeChanges())
+        state.deferred.append(next)
+        return [
+          (write: state.writeCount, changes: exchange(&state.underWay, with: IntakeChanges())),
+          (write: state.writeCount + 1, changes: next),
+        ]
+      }
+      hasEntries = true
+      try deferred.append(parts.filter { !$0.changes.isEmpty })
+    }
+  }
+
+  private func clearDeferred() throws(UnsyncedList) {
+    try hasDeferred.withLock { hasEntries throws(UnsyncedList) in
+      guard hasEntries, state.withLock({ $0.deferred.isEmpty && $0.underWay.isEmpty }) else { return }
+      try deferred?.clear()
+      hasEntries = false
+    }
   }
 
   /// Nil: there are none.
   private func takeChanges() -> IntakeChanges? {
     var (changes, accepted) = state.withLock { state in
-      state.isWritingIntake = state.changes.precedesJournal
-      return (exchange(&state.changes, with: IntakeChanges()), exchange(&state.accepted, with: [:]))
+      state.underWay = state.changes.beforeJournal
+      var changes = exchange(&state.changes, with: IntakeChanges())
+      if !state.deferred.isEmpty {
+        let later = exchange(&changes, with: exchange(&state.deferred, with: IntakeChanges()))
+        changes.append(later)
+      }
+      if !changes.isEmpty || !state.accepted.isEmpty { state.writeCount += 1 }
+      return (changes, exchange(&state.accepted, with: [:]))
     }
     for (run, lines) in accepted {
       for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
@@ -200,7 +274,7 @@ package final class OutcomeRecorder: IntakeRecorder {
   private func write(_ changes: IntakeChanges) throws(UnsyncedList) {
     do throws(StoreError) { try store.write(changes) } catch { throw UnsyncedList(error) }
     state.withLock { state in
-      state.isWritingIntake = false
+      state.underWay = IntakeChanges()
       for entry in changes.ended { state.runs[entry.run] = nil }
     }
   }
@@ -225,11 +299,6 @@ package final class OutcomeRecorder: IntakeRecorder {
 }
 
 extension IntakeChanges {
-  /// Some of it must be in the store before the journal's next record: what the bridge has to
-  /// write, and what is sent again as soon as the journal has that. Otherwise a crash could hide a
-  /// copy.
-  fileprivate var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
-
   fileprivate mutating func add(_ lines: [UInt32], of run: StoredRunID, _ confirmation: String) {
     accepted += lines.ranges.map { (run: run, lines: $0, confirmation: confirmation) }
   }

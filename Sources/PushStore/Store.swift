@@ -35,8 +35,12 @@ package protocol Store: Sendable {
   // Those that the service accepted, and their outcomes.
 
   /// Writes all of it, or nothing. Returns when it is durable; may be called on a thread that
-  /// others wait for, so it does nothing else.
+  /// others wait for, so it does nothing else. After ``StoreError/Kind/away`` the same changes must
+  /// be the next ones: they may be in the store.
   func write(_ changes: IntakeChanges) throws(StoreError)
+  /// How often ``write(_:)`` has succeeded, over all processes of this machine. Counted in the same
+  /// transaction.
+  var writeCount: Int64 { get }
   func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification
   func add(_ batch: StoredBatch) async throws(StoreError)
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?

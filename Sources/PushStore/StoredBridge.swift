@@ -88,6 +88,13 @@ package struct BridgeChanges: Sendable {
     alreadyDelivered[app] = ((alreadyDelivered[app]?.count ?? 0) + count, last)
   }
 
+  package mutating func append(_ later: BridgeChanges) {
+    forwarded += later.forwarded
+    ended += later.ended
+    for (app, found) in later.alreadyDelivered { addAlreadyDelivered(found.count, app: app, at: found.last) }
+    if !later.isEmpty { countLimit = later.countLimit }
+  }
+
   package mutating func add(_ frames: ForwardedFrames) {
     if let last = forwarded.indices.last, forwarded[last].append(frames) { return }
     forwarded.append(frames)

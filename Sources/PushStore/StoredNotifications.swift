@@ -79,6 +79,28 @@ package struct IntakeChanges: Sendable {
     began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && doubted.isEmpty && gone.isEmpty && ended.isEmpty
       && bridge.isEmpty
   }
+
+  /// Of it what must be durable before the journal's next record, with the runs that it needs: what
+  /// the bridge has to write, and what is sent again as soon as the journal has that. Otherwise a
+  /// crash could hide a copy.
+  package var beforeJournal: IntakeChanges {
+    var part = IntakeChanges()
+    (part.began, part.doubted, part.bridge) = (began, doubted, bridge)
+    return part
+  }
+
+  /// Whether it has some of that.
+  package var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
+
+  package mutating func append(_ later: IntakeChanges) {
+    began += later.began
+    accepted += later.accepted
+    notAccepted += later.notAccepted
+    doubted += later.doubted
+    gone += later.gone
+    ended += later.ended
+    bridge.append(later.bridge)
+  }
 }
 
 /// A device that no longer has the app.

@@ -112,6 +112,8 @@ package final class PostgreSQLStore: Store {
     }
   }
 
+  package var writeCount: Int64 { self.outcomes.withLock { $0.sequence } }
+
   /// One of the batches of this machine, once. After `away` the same batch must be the next one:
   /// it may be in the database.
   func writeBatch(

@@ -1,11 +1,21 @@
 internal import Foundation
 internal import GRDB
 package import PushStore
+internal import Synchronization
 
 extension SQLiteStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
-    try writeNow { database in try OutcomeWriter(database, path: path).write(changes) }
+    try writes.withLock { count throws(StoreError) in
+      let next = count + 1
+      try writeNow { database in
+        try OutcomeWriter(database, path: path).write(changes)
+        try database.cachedStatement(sql: "UPDATE writes SET count = ?").execute(arguments: [next])
+      }
+      count = next
+    }
   }
+
+  package var writeCount: Int64 { writes.withLock { $0 } }
 
   package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
     let (high, low, line) = (id.run.high.stored, Int64(id.run.low), Int64(id.line))

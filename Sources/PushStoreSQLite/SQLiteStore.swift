@@ -1,6 +1,7 @@
 internal import Foundation
 internal import GRDB
 package import PushStore
+internal import Synchronization
 
 /// The store in one SQLite file, for a deployment on one machine.
 ///
@@ -11,6 +12,7 @@ package final class SQLiteStore: Store {
   package let path: String
   package var file: String? { path }
   let writer: GroupWriter
+  let writes: Mutex<Int64>
 
   /// Opens the file, or makes it, and brings it up to date.
   ///
@@ -37,6 +39,7 @@ package final class SQLiteStore: Store {
       let migrator = Schema.migrator
       if try pool.read(migrator.hasBeenSuperseded) { throw StoreError.newer(path) }
       try migrator.migrate(pool)
+      writes = Mutex(try pool.read { try Int64.fetchOne($0, sql: "SELECT count FROM writes") ?? 0 })
       // DatabasePool sets NORMAL when it opens a file.
       try pool.writeWithoutTransaction { database in
         try database.execute(sql: "PRAGMA synchronous = FULL")

@@ -27,6 +27,40 @@ struct ServeFailoverTests {
     }
   }
 
+  @Test("the primary is lost, and the service killed before its standby is promoted: nobody is lost, copies are listed")
+  func killed() async throws {
+    let port = OwnPort.random(count: 2)
+    var setup = PostgreSQLServer.Setup()
+    setup.port = port
+    let primary = try PostgreSQLServer(setup)
+    let standby = try primary.makeStandby(port: port + 1)
+    let hosts = ["127.0.0.1:\(port)", "127.0.0.1:\(port + 1)"]
+    var (running, path) = try await started(hosts, primary.makeDatabase())
+    try primary.kill()
+    for number in 0..<50 {
+      let reply = try await running.call(
+        "/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(Self.count + number)))
+      try #require(reply.status == 202, "\(reply.text)")
+    }
+    // The next process begins while nothing can be written.
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      tasks.addTask {
+        try await Task.sleep(for: .seconds(2))
+        try standby.promote()
+      }
+      try await running.restart()
+      try await tasks.waitForAll()
+    }
+    #expect(try await running.campaigns.ended(path).state == "finished")
+    let account = try await running.campaigns.account(path)
+    #expect(account.accepted.confirmed == Self.count)
+    let tokens = try await running.end().compactMap(\.token)
+    let campaign = Set((0..<Self.count).map { HTTP2Site.token($0) })
+    #expect(Set(tokens) == campaign.union((0..<50).map { HTTP2Site.token(Self.count + $0) }))
+    let arrived = tokens.filter(campaign.contains)
+    #expect(arrived.count - campaign.count <= account.possibleDuplicates)
+  }
+
   @Test("the database is ended, and started again after some seconds: the same")
   func restart() async throws {
     let server = try PostgreSQLServer()
@@ -60,15 +94,8 @@ struct ServeFailoverTests {
   private func check(
     _ hosts: [String], _ database: String, disturb: ((Int) async throws -> Void) async throws -> Void
   ) async throws {
-    let list = hosts.map { "\"\($0)\"" }.joined(separator: ", ")
-    let store = "store: { postgres: { hosts: [\(list)], database: \(database), user: \(PostgreSQLServer.user) } }"
-    let running = try await RunningServe(scopes: ["campaigns", "read", "send"]) { try $0.configure($1, more: store) }
-    let site = running.campaigns
-    let count = 8_000
-    let path = try await site.make(#","rateLimit":1000"#)
-    _ = try await site.upload(path, (0..<count).map { HTTP2Site.token($0) })
-    try await site.act(path, "start")
-    try await waitUntil("the campaign sends") { try await site.campaign(path).progress.accepted > 1_000 }
+    let (running, path) = try await started(hosts, database)
+    let (site, count) = (running.campaigns, Self.count)
     var ids: [String] = []
     try await disturb { more in
       for _ in 0..<more {
@@ -90,5 +117,19 @@ struct ServeFailoverTests {
     let taken = try await running.end().compactMap(\.token)
     #expect(taken.count == count + ids.count)
     #expect(Set(taken).count == taken.count)
+  }
+
+  private static let count = 8_000
+
+  /// A service in the middle of a campaign.
+  private func started(_ hosts: [String], _ database: String) async throws -> (RunningServe, path: String) {
+    let list = hosts.map { "\"\($0)\"" }.joined(separator: ", ")
+    let store = "store: { postgres: { hosts: [\(list)], database: \(database), user: \(PostgreSQLServer.user) } }"
+    let running = try await RunningServe(scopes: ["campaigns", "read", "send"]) { try $0.configure($1, more: store) }
+    let path = try await running.campaigns.make(#","rateLimit":1000"#)
+    _ = try await running.campaigns.upload(path, (0..<Self.count).map { HTTP2Site.token($0) })
+    try await running.campaigns.act(path, "start")
+    try await waitUntil("the campaign sends") { try await running.campaigns.campaign(path).progress.accepted > 1_000 }
+    return (running, path)
   }
 }

@@ -48,6 +48,36 @@ struct ServeStoreAwayTests {
     }
   }
 
+  @Test("a client of the bridge sends while store.db is locked: it is served, and no app waits for it")
+  func bridge() async throws {
+    let bridge = try BridgeSite()
+    let upstream = try await bridge.site.simulate(
+      rules: "http2: { refuse: [ { prefixes: [bad0], reason: BadDeviceToken } ] }")
+    try bridge.configure(upstream, more: "store: { path: store.db }")
+    let key = try await bridge.serve.key(["--scope", "admin"])
+    let service = try await bridge.start()
+    let lock = try await Lock(bridge.serve)
+    let client = try bridge.client(service.bridge, count: 400, badEvery: 100)
+    var count = 0
+    // The first waits until a write has failed; then nothing waits any more.
+    while count < 300 || !client.hasEnded {
+      let reply = try await bridge.serve.request(
+        service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(count)))
+      #expect(reply.status == 202, "\(reply.text)")
+      count += 1
+    }
+    let report = try await BridgeClient.report(client)
+    #expect(report.reported?.count == 4)
+    await lock.end()
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    let arrived = try await bridge.site.taken(upstream).compactMap(\.token)
+    #expect(arrived.count == 396 + count)
+    #expect(Set(arrived).count == arrived.count)
+    let files = try FileManager.default.contentsOfDirectory(atPath: bridge.site.place.path("journal"))
+    #expect(!files.contains("deferred"), "\(files)")
+  }
+
   private static let scopes = ["campaigns", "read", "send"]
   private static let batchCount = 50
 

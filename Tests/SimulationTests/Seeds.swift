@@ -116,8 +116,8 @@ enum Seeds {
       // Mistakes of the simulation: a client that was too honest, a recovery done twice, and a copy
       // on purpose after the bridge had closed a connection.
       5_603, 5_924, 30_204,
-      // Another one: a client had come to its end while frames of a connection that had broken
-      // waited for the store, and the power was lost.
+      // The journal waited for a store that was away: frames that the bridge had taken were lost
+      // with the power.
       992_799_409,
     ])
 

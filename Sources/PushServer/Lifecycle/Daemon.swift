@@ -4,6 +4,7 @@ internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
+internal import PushEngine
 package import PushService
 internal import PushStore
 internal import PushTransport
@@ -101,7 +102,10 @@ package final class Daemon: Sendable {
     deployment = try Deployment(
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
-    outcomes = OutcomeRecorder(store: store, clock: clock)
+    do throws(JournalProblem) {
+      let log = try DeferredList(directory: configuration.journal.directory ?? ".")
+      outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(log))
+    } catch { throw CarillonError(.journal, "\(error)") }
     keys = KeyRing(rate: configuration.api.rateLimit, clock: clock) { [store] () async throws(StoreError) in
       try await store.keys()
     }
@@ -148,7 +152,7 @@ package final class Daemon: Sendable {
       return .restart(ports.withLock { $0 })
     }
     // With `sync: never` the last outcomes may not be durable yet.
-    try await outcomes.makeDurableElsewhere()
+    try await outcomes.finish()
     try store.close()
     return .stopped
   }
@@ -229,6 +233,7 @@ package final class Daemon: Sendable {
 
   /// Recovers all acknowledged notifications. Requests are served afterwards.
   func recover(_ run: Run) async throws {
+    try outcomes.restoreDeferred()
     await pauseApps()
     try await bridge?.apps.restore()
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))

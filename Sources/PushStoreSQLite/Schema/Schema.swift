@@ -29,6 +29,7 @@ enum Schema {
     migrator.registerMigration("14: merged devices") { try $0.execute(sql: DeviceSchema.merges) }
     migrator.registerMigration("15: killed connections of the bridge") { try $0.execute(sql: BridgeSchema.kills) }
     migrator.registerMigration("16: members of campaigns") { try $0.execute(sql: CampaignSchema.members) }
+    migrator.registerMigration("17: count of writes") { try $0.execute(sql: Schema.writes) }
     return migrator
   }
 
@@ -39,6 +40,12 @@ enum Schema {
     UPDATE keys SET apps = '*' WHERE apps = '' AND createdAt < (
       SELECT coalesce(min(createdAt), 9223372036854775807) FROM keys
       WHERE apps <> '' AND ' ' || scopes || ' ' LIKE '% admin %')
+    """
+
+  /// How often outcomes were written: one row.
+  private static let writes = """
+    CREATE TABLE writes (number INTEGER PRIMARY KEY CHECK (number = 1), count INTEGER NOT NULL) STRICT;
+    INSERT INTO writes VALUES (1, 0);
     """
 
   /// Keys of the API, runs with their outcomes, batches and gone devices.

@@ -62,21 +62,17 @@ final class BridgeCustomer: @unchecked Sendable {
   func problems(_ refused: [TokenBytes: Int]) -> [String] { client.problems(refused).map { "\(name): \($0)" } }
 
   func run(_ process: BridgeProcess) {
-    let lost = broken.map { connection in
-      process.lostFrames(connection.lost).sorted().compactMap { connection.sent[$0] }
-    }
-    broken = []
-    // Frames of a connection that broke may not have been in the journal yet, though the client had
-    // gone on to its end.
-    guard !isDone || lost.contains(where: { !$0.isEmpty }) else { return }
-    isDone = false
+    guard !isDone else { return }
     (quietSince, brokeAt) = (nil, .start)
     if let (lost, at) = lostConnection {
       broke(lost.taken, lost: process.lostFrames(lost), now: at)
       (isInReach, brokeAt) = (true, .start)
     }
     lostConnection = nil
-    for items in lost { client.sendAgain(items) }
+    for connection in broken {
+      client.sendAgain(process.lostFrames(connection.lost).sorted().compactMap { connection.sent[$0] })
+    }
+    broken = []
     go(process)
   }
 
@@ -142,10 +138,7 @@ final class BridgeCustomer: @unchecked Sendable {
   private func finishRound(_ process: BridgeProcess) {
     guard roundsLeft > 0 else {
       isDone = true
-      guard let connection else { return }
-      cut(process, connection)
-      // Each of its frames had an answer: the bridge must not lose them.
-      broken.removeLast()
+      if let connection { cut(process, connection) }
       return
     }
     if let connection, random.chance(30) { cut(process, connection) }

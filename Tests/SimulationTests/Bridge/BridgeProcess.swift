@@ -55,6 +55,7 @@ final class BridgeProcess: @unchecked Sendable {
   let clock: SimulatedClock
   let store: SimulatedStore
   private let storeDisk: StoreDisk
+  private let outcomes: OutcomeRecorder
   private let number: UInt64
   private let settings: BridgeConnection.Settings
   private let deployment: SimulatedDeployment
@@ -74,6 +75,7 @@ final class BridgeProcess: @unchecked Sendable {
     _ outcomes: OutcomeRecorder, _ store: SimulatedStore, _ storeDisk: StoreDisk, _ clock: SimulatedClock
   ) throws {
     (loop, self.clock, self.store, self.storeDisk, self.number) = (engine.loop, clock, store, storeDisk, number)
+    self.outcomes = outcomes
     settings = plan.settings
     queueByteLimit = plan.queueByteLimit
     random = SeededGenerator(seed: plan.seed &+ number &* 31)
@@ -89,8 +91,9 @@ final class BridgeProcess: @unchecked Sendable {
   private static let logger = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
 
   /// Recovers as the service does, and listens then.
-  func begin(remembers: Bool) {
+  func begin(remembers: Bool, restores: Bool) {
     _ = Task(executorPreference: loop) { [self] in
+      if restores { await repeated { () throws(StoreError) in try outcomes.restoreDeferred() } }
       if remembers { await repeated { () throws(StoreError) in try await apps.restore() } }
       await repeated { () throws(StoreError) in
         try await store.endRuns(except: Set(journalLines.keys.map(StoredRunID.init)), at: clock.now)
@@ -100,6 +103,7 @@ final class BridgeProcess: @unchecked Sendable {
       isAccepting = !isClosing
       while !isClosing {
         apps.endStopped()
+        if outcomes.awayDuration != nil { try? outcomes.makeDurable() }
         await apps.sweep()
         try? await clock.sleep(for: .seconds(5))
       }
@@ -136,6 +140,9 @@ final class BridgeProcess: @unchecked Sendable {
     isClosing = true
     if ending == nil { ending = intake?.finish() }
   }
+
+  /// As the service ends, which does not wait for a store that is away for too long.
+  func finishWriting() { try? outcomes.makeIntakeDurable() }
 
   /// Ends what is left of it.
   func end() {

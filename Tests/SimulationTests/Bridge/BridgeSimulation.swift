@@ -27,6 +27,8 @@ final class BridgeSimulation: CustomStringConvertible {
       case forgetsAtRestart
       /// What is written about frames and outcomes may come after they are in the journal.
       case writesLate
+      /// What was deferred while the store was away does not get into it.
+      case forgetsDeferred
     }
 
     var seed: UInt64
@@ -80,7 +82,7 @@ final class BridgeSimulation: CustomStringConvertible {
       switch mistake {
       case .forgetsAlways: settings.plantedMistake = .forgets
       case .remembersAllAfterBreaks: settings.plantedMistake = .remembersAllAfterBreaks
-      case .forgetsAtRestart, .writesLate, nil: break
+      case .forgetsAtRestart, .writesLate, .forgetsDeferred, nil: break
       }
       // After a restart, the age of what was answered begins anew: repeats wait for too long then.
       if !ends.isEmpty { for place in customers.indices { customers[place].roundCount = 1 } }
@@ -237,7 +239,7 @@ final class BridgeSimulation: CustomStringConvertible {
         journal, loop in
         let clock = SimulatedClock(loop: loop, beganAt: beginsAt)
         let store = SimulatedStore(storeDisk, loop, plan.store, seed: seed &+ 5)
-        let outcomes = OutcomeRecorder(store: store, clock: clock)
+        let outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(DeferredList(disk)))
         journal.writeSettlements(
           outcomes, after: .milliseconds(10), on: loop, writesIntakeFirst: plan.mistake != .writesLate)
         opened = (outcomes, store, clock)
@@ -249,16 +251,18 @@ final class BridgeSimulation: CustomStringConvertible {
       return "the journal cannot be opened: \(error)"
     }
     if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
-    process.begin(remembers: plan.mistake != .forgetsAtRestart)
+    process.begin(remembers: plan.mistake != .forgetsAtRestart, restores: plan.mistake != .forgetsDeferred)
     for customer in customers { customer.run(process) }
     let ending = engine.loop.run(limit: .seconds(50_000), stepLimit: isLast ? 5_000_000 : stepLimit) {
       customers.allSatisfy(\.isDone)
     }
     defer { recognisedCount += process.recognisedCount }
-    beginsAt = process.clock.milliseconds + Int64.random(in: 0...2_000, using: &random)
+    let pause = Int64.random(in: 0...2_000, using: &random)
+    beginsAt = process.clock.milliseconds + pause
     if end == .restart || ending == .done {
       guard ending == .done || !isLast else { return "the clients did not end: \(ending), \(engine.app.halt)" }
       if let problem = finish(process, engine.loop) { return problem }
+      beginsAt = process.clock.milliseconds + pause
     } else {
       process.kill()
       for customer in customers { customer.lost(process) }
@@ -275,6 +279,7 @@ final class BridgeSimulation: CustomStringConvertible {
     for customer in customers { customer.lost(process) }
     process.finish()
     let ending = loop.run(limit: .seconds(8_000), stepLimit: 5_000_000) { process.hasEnded }
+    if ending == .done { process.finishWriting() }
     return ending == .done ? nil : "its notifications did not get their outcomes: \(ending)"
   }
 }

@@ -20,12 +20,13 @@ final class ServedCampaignProcess: Sendable {
   private let ended = Atomic<Bool>(false)
   private let isClosing = Atomic<Bool>(false)
   private let task = Mutex<Task<Void, Never>?>(nil)
+  private let outcomes: OutcomeRecorder
 
   init(
     _ engine: SimulatedProcess, _ configuration: AppConfiguration, _ store: SimulatedStore, _ outcomes: OutcomeRecorder,
     _ clock: SimulatedClock, _ app: CampaignTimes.App, spool: CampaignSpool, mistake: CampaignController.PlantedMistake?
   ) throws {
-    (self.engine, self.store, self.clock) = (engine, store, clock)
+    (self.engine, self.store, self.outcomes, self.clock) = (engine, store, outcomes, clock)
     let deployment = try SimulatedDeployment(engine, configuration, outcomes) { clock.milliseconds }
     self.deployment = deployment
     controller = CampaignController(store: store, clock: clock, plantedMistake: mistake)
@@ -43,11 +44,16 @@ final class ServedCampaignProcess: Sendable {
   func begin() {
     let task = Task(executorPreference: clock.loop) { [self] in
       // A service that cannot read its store starts again.
-      while !Task.isCancelled, (try? await runner.recover()) == nil { try? await clock.sleep(for: .seconds(1)) }
+      while !Task.isCancelled, (try? await recover()) == nil { try? await clock.sleep(for: .seconds(1)) }
       try? await runner.run()
       ended.store(true, ordering: .relaxed)
     }
     self.task.withLock { $0 = task }
+  }
+
+  private func recover() async throws {
+    try outcomes.restoreDeferred()
+    try await runner.recover()
   }
 
   /// Somebody asks for something; it is asked for again until it is answered.

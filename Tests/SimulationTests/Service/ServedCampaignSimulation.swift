@@ -306,7 +306,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
         var faults = plan.store
         faults.failsAtWrite = plan.storeFails[life]
         let store = SimulatedStore(storeDisk, loop, faults, seed: seed &+ 5)
-        let outcomes = OutcomeRecorder(store: store, clock: clock)
+        let outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(DeferredList(disk)))
         journal.writeSettlements(outcomes, after: plan.settlementDelay, on: loop)
         opened = (outcomes, store, clock)
       }

@@ -128,11 +128,7 @@ package struct ResendingClient: Sendable {
   }
 
   /// Sends some once more that it had not sent again.
-  package mutating func sendAgain(_ items: [Item]) {
-    guard !items.isEmpty else { return }
-    queue += items.reversed().map { ($0, true) }
-    isConfirmed = false
-  }
+  package mutating func sendAgain(_ items: [Item]) { queue += items.reversed().map { ($0, true) } }
 
   /// The connection has ended: with an error response, or without one.
   package mutating func read(_ response: ErrorResponse?) {

@@ -2,8 +2,13 @@ package import PushStore
 
 extension SimulatedStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
-    try callNow { contents throws(StoreError) in try contents.write(changes) }
+    try callNow { contents throws(StoreError) in
+      try contents.write(changes)
+      contents.writeCount += 1
+    }
   }
+
+  package var writeCount: Int64 { disk.contents.writeCount }
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
     try await call { contents throws(StoreError) in try contents.write(changes) }

@@ -34,9 +34,10 @@ package final class SimulatedStore: Store {
     /// Of its own, so that it changes nothing else that is drawn.
     var absences: SeededGenerator
     var awayUntil = Instant.start
+    var neverLeaves = false
   }
 
-  private let disk: StoreDisk
+  let disk: StoreDisk
   private let loop: SimulatedLoop?
   private let faults: Faults
   private let state: Mutex<State>
@@ -53,6 +54,9 @@ package final class SimulatedStore: Store {
 
   /// Nothing of what the process asks for reaches the disk any more.
   package func kill() { state.withLock { $0.isDead = true } }
+
+  /// From now on it is never away.
+  package func comeBack() { state.withLock { $0.neverLeaves = true } }
 
   // MARK: Faults
 
@@ -74,6 +78,7 @@ package final class SimulatedStore: Store {
   private var isAway: Bool {
     guard let loop else { return false }
     return state.withLock { state in
+      if state.neverLeaves { return false }
       if loop.now < state.awayUntil { return true }
       guard Int.random(in: 0..<1_000, using: &state.absences) < faults.awayPerMille else { return false }
       state.awayUntil = loop.now + .milliseconds(Int.random(in: 0...30_000, using: &state.absences))

@@ -25,6 +25,7 @@ package struct StoreContents: Sendable {
   }
 
   var keys: [String: StoredKey] = [:]
+  var writeCount: Int64 = 0
   var runs: [StoredRunID: OutcomeRun] = [:]
   var references: [StoredRunID: [UInt32: String]] = [:]
   var batches: [StoredUUID: StoredBatch] = [:]
