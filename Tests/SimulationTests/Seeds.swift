@@ -93,6 +93,8 @@ enum Seeds {
       622,
       // The store was away when quiet hours began, or while a part began: it was sent in them.
       49, 2_380,
+      // A local send began to cut its audience anew after each call with which the store was away.
+      831_546_851,
       // A mistake of the simulation: cancelled as a draft, so that it has no audience.
       83,
     ])

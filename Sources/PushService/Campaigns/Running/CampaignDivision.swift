@@ -69,6 +69,7 @@ struct CampaignDivision: Sendable {
   let store: any Store
   let schedule: CampaignSchedule
   let now: StoreInstant
+  let clock: any ServiceClock
 
   /// More than there are in the world.
   private static let zoneLimit = 2_000
@@ -111,8 +112,10 @@ struct CampaignDivision: Sendable {
     try await store.removeMembers(of: record.id)
     var (key, last): (Int64, Int64) = (0, record.lastKey ?? 0)
     while key < last {
-      let stretch = try await store.audienceMembers(
-        app: record.app, filter: plan.filter, after: key, through: last, withTimeZones: true)
+      let stretch = try await clock.waiting { [key] () async throws(StoreError) in
+        try await store.audienceMembers(
+          app: record.app, filter: plan.filter, after: key, through: last, withTimeZones: true)
+      }
       var passed: [(key: Int64, reason: LocalSendPlan.Reason)] = []
       for member in stretch.members {
         switch places.place(member.timeZone) {
@@ -132,9 +135,7 @@ struct CampaignDivision: Sendable {
         pieces += MemberPiece.pieces(of: Array(keys[..<count]), part: part)
         pending[part] = Array(keys[count...])
       }
-      guard try await store.cut(record.id, from: key, through: stretch.through, adding: pieces) else {
-        throw Problem(.conflict, "Cut twice", "The audience of the campaign is being fixed by another attempt.")
-      }
+      try await cut(record.id, from: key, through: stretch.through, adding: pieces)
       key = stretch.through
     }
     // A campaign without devices ends at once.
@@ -142,12 +143,33 @@ struct CampaignDivision: Sendable {
     return parts
   }
 
+  /// Waits for a store that is away: from the beginning, a long audience might never be cut.
+  private func cut(
+    _ campaign: StoredUUID, from key: Int64, through end: Int64, adding pieces: [MemberPiece]
+  ) async throws {
+    var mayBeDone = false
+    while true {
+      do throws(StoreError) {
+        if try await store.cut(campaign, from: key, through: end, adding: pieces) { return }
+        if mayBeDone, try await store.campaign(campaign)?.cutKey == end { return }
+      } catch {
+        guard error.kind == .away else { throw error }
+        mayBeDone = true
+        try await clock.sleep(for: .seconds(1))
+        continue
+      }
+      throw Problem(.conflict, "Cut twice", "The audience of the campaign is being fixed by another attempt.")
+    }
+  }
+
   private func leaveOut(
     _ devices: [(key: Int64, reason: LocalSendPlan.Reason)], of record: StoredCampaign, _ parts: inout Parts,
     _ leftOut: SpoolFile
   ) async throws {
     guard !devices.isEmpty else { return }
-    let found = try await store.audienceDevices(app: record.app, keys: devices.map(\.key))
+    let found = try await clock.waiting { () async throws(StoreError) in
+      try await store.audienceDevices(app: record.app, keys: devices.map(\.key))
+    }
     let tokens = Dictionary(found.map { ($0.key, $0.token) }) { first, _ in first }
     for (key, reason) in devices {
       parts.leftOut.submitted += 1

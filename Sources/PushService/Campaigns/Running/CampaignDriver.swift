@@ -224,12 +224,13 @@ struct CampaignDriver: Sendable {
     if !known.isEmpty { return known }
     let parts: [StoredCampaignPart]
     if case .local(let send) = plan.start {
-      parts = try await CampaignDivision(spool: self.parts.spool, store: store, schedule: schedule, now: clock.now)
-        .parts(of: record, plan, send)
+      let division = CampaignDivision(
+        spool: self.parts.spool, store: store, schedule: schedule, now: clock.now, clock: clock)
+      parts = try await division.parts(of: record, plan, send)
     } else {
       parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? clock.now, content: [])]
     }
-    try await store.add(parts, of: record.id)
+    try await clock.waiting { () async throws(StoreError) in try await store.add(parts, of: record.id) }
     return try await store.parts(of: record.id)
   }
 
