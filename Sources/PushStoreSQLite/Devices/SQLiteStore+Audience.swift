@@ -35,14 +35,12 @@ extension SQLiteStore {
   package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
     try await read { database in
       guard let app = try DeviceNames.find(app, database) else { return [] }
-      let statement = try database.cachedStatement(
-        sql: """
-          SELECT number, token, language, goneAt >= registeredAt FROM devices WHERE number = ? AND app = ?
-          """)
-      func device(_ key: Int64) throws -> AudienceDevice? {
-        try Self.devices(Row.fetchCursor(statement, arguments: [key, app]), database, count: 1).first
+      guard let merges = try DeviceMerges(database, app: app) else {
+        return try Self.devices(keys, app: app, database)
       }
-      guard let merges = try DeviceMerges(database, app: app) else { return try keys.compactMap(device) }
+      func device(_ key: Int64) throws -> AudienceDevice? {
+        try Self.devices([key], app: app, database).first
+      }
       return try keys.compactMap { key in
         let all = try merges.keys(of: key)
         guard var found = try device(all.first ?? key) else { return nil }
@@ -53,15 +51,37 @@ extension SQLiteStore {
     }
   }
 
-  private static func devices(_ rows: RowCursor, _ database: Database, count: Int) throws -> [AudienceDevice] {
+  /// So many rows are read for one that is wanted, rather than each by itself.
+  private static let sparseness: Int64 = 4
+
+  /// - Parameter keys: in their order.
+  private static func devices(_ keys: [Int64], app: Int64, _ database: Database) throws -> [AudienceDevice] {
     var names = DeviceNameCache(database)
     var devices: [AudienceDevice] = []
-    devices.reserveCapacity(min(count, 10_000))
-    while let row = try rows.next() {
-      devices.append(
-        AudienceDevice(
-          key: row[0], token: try row.withUnsafeData(atIndex: 1) { $0.map { Array($0) } ?? [] },
-          language: try names.name(row[2]), isSuppressed: row[3] ?? false))
+    devices.reserveCapacity(keys.count)
+    func add(_ rows: RowCursor, in wanted: ArraySlice<Int64>) throws {
+      var wanted = wanted
+      while let row = try rows.next() {
+        let key: Int64 = row[0]
+        wanted = wanted.drop { $0 < key }
+        guard wanted.first == key else { continue }
+        devices.append(
+          AudienceDevice(
+            key: key, token: try row.withUnsafeData(atIndex: 1) { $0.map { Array($0) } ?? [] },
+            language: try names.name(row[2]), isSuppressed: row[3] ?? false))
+      }
+    }
+    guard let first = keys.first, let last = keys.last else { return [] }
+    let columns = "SELECT number, token, language, goneAt >= registeredAt FROM devices WHERE"
+    if last - first < Int64(keys.count) * sparseness {
+      // Read by number, whatever other indexes there are.
+      let statement = try database.cachedStatement(sql: "\(columns) number BETWEEN ? AND ? AND +app = ?")
+      try add(Row.fetchCursor(statement, arguments: [first, last, app]), in: keys[...])
+    } else {
+      let statement = try database.cachedStatement(sql: "\(columns) number = ? AND +app = ?")
+      for place in keys.indices {
+        try add(Row.fetchCursor(statement, arguments: [keys[place], app]), in: keys[place...place])
+      }
     }
     return devices
   }
