@@ -77,8 +77,9 @@ package final class OutcomeRecorder: IntakeRecorder {
     guard let deferred else { return }
     do throws(UnsyncedList) {
       for (number, changes) in try deferred.changes(after: store.writeCount) {
-        // A write before it may have been lost with its process: numbers stay what they were.
-        while store.writeCount < number - 1 { try write(IntakeChanges()) }
+        // The write that was under way was lost with its process: numbers stay what they were. A
+        // larger gap has another reason, such as a store from a backup.
+        if number == store.writeCount + 2 { try write(IntakeChanges()) }
         try write(changes)
       }
       try deferred.clear()
@@ -188,26 +189,30 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// - Parameter waits: for a store that is away.
   package func makeDurableElsewhere(waits: Bool = true) async throws(UnsyncedList) {
     while true {
-      let result = await withCheckedContinuation { continuation in
-        clock.run { [self] in
-          continuation.resume(returning: Result { () throws(UnsyncedList) in try makeDurable() })
-        }
-      }
-      do throws(UnsyncedList) { return try result.get() } catch {
+      do throws(UnsyncedList) {
+        return try await elsewhere { recorder throws(UnsyncedList) in try recorder.makeDurable() }
+      } catch {
         guard waits, error.isAway, (try? await clock.sleep(for: .seconds(1))) != nil else { throw error }
       }
     }
   }
 
-  /// The last call of a process. If the store is away for longer than the process may wait, the
-  /// next one knows what it must.
-  package func finish() async throws(UnsyncedList) {
+  /// Runs what writes on a thread that may block.
+  private func elsewhere(
+    _ body: @escaping @Sendable (OutcomeRecorder) throws(UnsyncedList) -> Void
+  ) async throws(UnsyncedList) {
     let result = await withCheckedContinuation { continuation in
       clock.run { [self] in
-        continuation.resume(returning: Result { () throws(UnsyncedList) in try makeIntakeDurable() })
+        continuation.resume(returning: Result { () throws(UnsyncedList) in try body(self) })
       }
     }
     try result.get()
+  }
+
+  /// The last call of a process. If the store is away for longer than the process may wait, the
+  /// next one knows what it must.
+  package func finish() async throws(UnsyncedList) {
+    try await elsewhere { recorder throws(UnsyncedList) in try recorder.makeIntakeDurable() }
     try await makeDurableElsewhere()
   }
 

@@ -57,6 +57,20 @@ struct OutcomeRecorderTests {
     }
   }
 
+  @Test("a store from an old backup gets what was deferred, without the writes that it has lost")
+  func otherStore() throws {
+    let (contents, run) = (StoreDisk(), IntakeRunID(milliseconds: 1, random: 2))
+    let deferred = DeferredChanges(DeferredList(SimulatedDisk()))
+    var changes = IntakeChanges()
+    changes.began = [(run: StoredRunID(run), app: "news", at: StoreInstant(milliseconds: 1))]
+    changes.doubted = [StoredLines(run: StoredRunID(run), lines: 4...5)]
+    try deferred.append([(write: 5_000_000, changes: changes)])
+    let store = SimulatedStore(contents)
+    try OutcomeRecorder(store: store, deferred: deferred).restoreDeferred()
+    #expect(contents.contents.outcomes.copies == 2)
+    #expect(store.writeCount == 1)
+  }
+
   @Test("a store that is back has everything once, and nothing is deferred any more")
   func back() throws {
     let (disk, contents, loop) = (SimulatedDisk(), StoreDisk(), SimulatedLoop(seed: 1))
