@@ -232,6 +232,11 @@ package final class OutcomeRecorder: IntakeRecorder {
     try deferIntake(in: deferred)
   }
 
+  package func makePassedDurable() throws(UnsyncedList) {
+    try campaigns.syncLists()
+    try makeIntakeDurable()
+  }
+
   /// Defers what the store must know before the journal's next record, so that no app waits for a
   /// store that is away.
   private func deferIntake(in deferred: DeferredChanges) throws(UnsyncedList) {

@@ -77,6 +77,7 @@ struct IntakeRunTests {
     func ended(_ run: IntakeRunID) {}
     func makeDurable() throws(UnsyncedList) {}
     func makeIntakeDurable() throws(UnsyncedList) {}
+    func makePassedDurable() throws(UnsyncedList) {}
   }
 
   private func withSite(_ body: (Site) throws -> Void) throws {

@@ -136,7 +136,7 @@ struct CommitHookTests {
     let before = disk.contents("segment-000000000001.lz4")
     let isAway = Atomic(true)
     let attempts = Atomic(0)
-    run.journal.willCommit { (_: Bool) throws(JournalFileError) in
+    run.journal.willCommit { (_: Preparation) throws(JournalFileError) in
       attempts.add(1, ordering: .relaxed)
       return !isAway.load(ordering: .relaxed)
     }

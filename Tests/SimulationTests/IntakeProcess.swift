@@ -73,6 +73,7 @@ final class IntakeBook: IntakeRecorder {
   func ended(_ run: IntakeRunID) {}
 
   func makeIntakeDurable() throws(UnsyncedList) { try write { $0.outcomes = [] } }
+  func makePassedDurable() throws(UnsyncedList) { try makeIntakeDurable() }
 
   func makeDurable() throws(UnsyncedList) { try write { _ in } }
 

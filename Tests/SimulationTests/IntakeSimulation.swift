@@ -269,8 +269,9 @@ extension EngineJournal {
     _ recorder: any IntakeRecorder, after delay: Duration?, on loop: SimulatedLoop, writesIntakeFirst: Bool = true
   ) {
     beforeCommits(
-      withOutcomes: { () throws(UnsyncedList) in try recorder.makeDurable() },
-      withoutOutcomes: { () throws(UnsyncedList) in if writesIntakeFirst { try recorder.makeIntakeDurable() } })
+      sync: { () throws(UnsyncedList) in try recorder.makeDurable() },
+      syncPassed: { () throws(UnsyncedList) in try recorder.makePassedDurable() },
+      syncIntake: { () throws(UnsyncedList) in if writesIntakeFirst { try recorder.makeIntakeDurable() } })
     let isAway = Atomic(false)
     writeSettlements(
       after: { () throws(UnsyncedList) in

@@ -12,7 +12,8 @@ extension Deployment {
     }
     journal.writeSettlements(
       after: { () throws(UnsyncedList) in try recorder.makeDurable() },
-      intakeAfter: { () throws(UnsyncedList) in try recorder.makeIntakeDurable() })
+      intakeAfter: { () throws(UnsyncedList) in try recorder.makeIntakeDurable() },
+      positionsAfter: { () throws(UnsyncedList) in try recorder.makePassedDurable() })
     core.intakeRecorder = recorder
   }
 

@@ -35,4 +35,7 @@ package protocol IntakeRecorder: Sendable {
 
   /// Makes durable what must be known of notifications before the journal has them.
   func makeIntakeDurable() throws(UnsyncedList)
+
+  /// The same, and what lists have about entries of audiences that are not sent.
+  func makePassedDurable() throws(UnsyncedList)
 }

@@ -28,17 +28,26 @@ extension EngineJournal {
   /// durable in the journal is durable in the lists. If `sync` throws, the journal fails, or waits
   /// if the list is away.
   package func beforeCommits(_ sync: @escaping @Sendable () throws(UnsyncedList) -> Void) {
-    beforeCommits(withOutcomes: sync, withoutOutcomes: sync)
+    beforeCommits(sync: sync, syncPassed: sync, syncIntake: sync)
   }
 
-  /// Like ``beforeCommits(_:)``, with another function for groups of records without outcomes.
+  /// Like ``beforeCommits(_:)``, with other functions for groups of records without outcomes.
+  ///
+  /// - Parameters:
+  ///   - syncPassed: for groups that say of entries of audiences only that they are not sent.
+  ///   - syncIntake: for groups that say nothing of the kind either.
   func beforeCommits(
-    withOutcomes sync: @escaping @Sendable () throws(UnsyncedList) -> Void,
-    withoutOutcomes syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void
+    sync: @escaping @Sendable () throws(UnsyncedList) -> Void,
+    syncPassed: @escaping @Sendable () throws(UnsyncedList) -> Void,
+    syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void
   ) {
-    journal.willCommit { (hasOutcomes: Bool) throws(JournalFileError) in
+    journal.willCommit { (preparation: Preparation) throws(JournalFileError) in
       do throws(UnsyncedList) {
-        if hasOutcomes { try sync() } else { try syncIntake() }
+        switch preparation {
+        case .all: try sync()
+        case .lists: try syncPassed()
+        case .least: try syncIntake()
+        }
         return true
       } catch {
         if error.isAway { return false }

@@ -56,16 +56,20 @@ extension EngineJournal {
   /// own. If it throws, the journal fails, unless the lists are away: then it is called again. Call
   /// this once, before the first outcome. A journal that never syncs writes them at once.
   ///
-  /// - Parameter syncIntake: called before each group of other records, on the journal's thread:
-  ///   makes durable what must be known of notifications before they are in the journal.
+  /// - Parameters:
+  ///   - syncIntake: called before each group of other records, on the journal's thread: makes
+  ///     durable what must be known of notifications before they are in the journal.
+  ///   - syncPassed: the same, if records of the group say how far an audience was read: makes
+  ///     durable what lists have about entries that are not sent. No app may wait for it for long.
   package func writeSettlements(
     after sync: @escaping @Sendable () throws(UnsyncedList) -> Void,
-    intakeAfter syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void = {}
+    intakeAfter syncIntake: @escaping @Sendable () throws(UnsyncedList) -> Void = {},
+    positionsAfter syncPassed: (@Sendable () throws(UnsyncedList) -> Void)? = nil
   ) {
     guard journal.syncs else { return }
     let thread = PacedThread(interval: Self.interval) { [weak self] in self?.writeSettlements() }
     guard thread.start() == 0 else { return beforeCommits(sync) }
-    beforeCommits(withOutcomes: sync, withoutOutcomes: syncIntake)
+    beforeCommits(sync: sync, syncPassed: syncPassed ?? sync, syncIntake: syncIntake)
     writer.withLock {
       $0 = SettlementWriter(sync: sync, ask: { thread.ask(atOnce: $0) }, end: { thread.end() })
     }
@@ -148,17 +152,16 @@ extension JournalEvent {
     }
   }
 
-  /// Lists have something about it that must be durable first.
-  var needsLists: Bool {
+  var preparation: Preparation {
     switch self {
-    case .settled, .answered, .resolved, .ended: true
-    case .position(_, let position): position.hasOutcomes
-    case .returned, .withdrawn, .laneBegan, .intent, .rewound, .doubted, .resent, .numbersTaken: false
+    case .settled, .answered, .resolved, .ended: .all
+    case .position(_, let position): position.preparation
+    case .returned, .withdrawn, .laneBegan, .intent, .rewound, .doubted, .resent, .numbersTaken: .least
     }
   }
 }
 
 extension AudiencePosition {
-  /// Lines before it were rejected or left out.
-  var hasOutcomes: Bool { suppressed > 0 || !rejected.isEmpty }
+  /// Lists name the lines before it that were rejected or left out.
+  var preparation: Preparation { suppressed > 0 || !rejected.isEmpty ? .lists : .least }
 }

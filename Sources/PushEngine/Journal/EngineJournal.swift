@@ -148,7 +148,7 @@ package final class EngineJournal: Sendable {
     _ event: JournalEvent, isPrepared: Bool = false, _ state: inout State
   ) throws(JournalError) -> JournalPosition {
     let position = try append(
-      kind: event.kind, byteCount: event.byteCount, needsLists: event.needsLists && !isPrepared, &state
+      kind: event.kind, byteCount: event.byteCount, preparation: isPrepared ? .least : event.preparation, &state
     ) { event.write(to: &$0) }
     state.contents.apply(event)
     // The lane exists from now on, even if the record is written later.
@@ -156,13 +156,13 @@ package final class EngineJournal: Sendable {
     return position
   }
 
-  /// - Parameter needsLists: see ``beforeCommits(_:)``.
+  /// - Parameter preparation: see ``beforeCommits(_:)``.
   func append(
-    kind: JournalEvent.Kind, byteCount: Int, needsLists: Bool = false, _ state: inout State,
+    kind: JournalEvent.Kind, byteCount: Int, preparation: Preparation = .least, _ state: inout State,
     _ write: (inout RecordWriter) -> Void
   ) throws(JournalError) -> JournalPosition {
     let position = try unsafe journal.append(
-      kind: kind.rawValue, byteCount: byteCount, needsPreparation: needsLists
+      kind: kind.rawValue, byteCount: byteCount, preparation: preparation
     ) { memory in
       var record = unsafe RecordWriter(memory)
       write(&record)
@@ -202,7 +202,7 @@ package final class EngineJournal: Sendable {
       let isNew = header.source == nil && !header.isRewritten
       guard !isNew || state.settlements.entries.count < Self.waitingLimit else { throw .full }
       let position = try append(
-        kind: .enqueue, byteCount: header.byteCount + byteCount, needsLists: header.position?.hasOutcomes == true,
+        kind: .enqueue, byteCount: header.byteCount + byteCount, preparation: header.position?.preparation ?? .least,
         &state
       ) { record in
         header.write(to: &record)

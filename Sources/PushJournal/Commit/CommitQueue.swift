@@ -35,7 +35,7 @@ struct CommitQueue {
   var waiters: [Waiter] = []
   var roomWaiters: [@Sendable () -> Void] = []
   /// See `Journal.willCommit(_:)`.
-  var willCommit: (@Sendable (Bool) throws(JournalFileError) -> Bool)?
+  var willCommit: (@Sendable (Preparation) throws(JournalFileError) -> Bool)?
   /// See `Journal.didCommit(_:)`.
   var didCommit: (@Sendable (JournalCommit) -> Void)?
   var closeWaiters: [@Sendable (Result<Void, JournalError>) -> Void] = []

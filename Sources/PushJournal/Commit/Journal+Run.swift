@@ -63,8 +63,8 @@ extension Journal {
     let blocks = state.sealed
     state.sealed.removeAll(keepingCapacity: true)
     if !blocks.isEmpty, state.schedule.sync != .never, let prepare = state.willCommit {
-      let isNeeded = blocks.contains(where: \.needsPreparation)
-      let isPrepared = try unlocked { () throws(JournalFileError) in try prepare(isNeeded) }
+      let preparation = blocks.reduce(.least) { max($0, $1.preparation) }
+      let isPrepared = try unlocked { () throws(JournalFileError) in try prepare(preparation) }
       guard isPrepared else {
         state.sealed.insert(contentsOf: blocks, at: 0)
         return false

@@ -47,9 +47,9 @@
   /// Appends a record of `byteCount` bytes that `fill` writes in place. `fill` must write all of
   /// them, be fast because other appenders wait, and not call the journal.
   ///
-  /// - Parameter needsPreparation: see ``willCommit(_:)``.
+  /// - Parameter preparation: see ``willCommit(_:)``.
   package func append(
-    kind: UInt8, byteCount: Int, needsPreparation: Bool = true, fill: (UnsafeMutableRawBufferPointer) -> Void
+    kind: UInt8, byteCount: Int, preparation: Preparation = .all, fill: (UnsafeMutableRawBufferPointer) -> Void
   ) throws(JournalError) -> JournalPosition {
     precondition(kind != RecordFormat.ownKind, "kind 0 is the journal's own")
     guard byteCount <= payloadByteCountLimit else {
@@ -75,7 +75,7 @@
     let position = JournalPosition(rawValue: state.next)
     state.next += 1
     unsafe fill(place)
-    if needsPreparation { state.current.needsPreparation = true }
+    state.current.preparation = max(state.current.preparation, preparation)
     // A thread that rests without a deadline must learn of this record.
     if state.rest == .idle { wakes = state.wake() || wakes }
     monitor.unlock()
@@ -177,15 +177,15 @@
   /// The function runs on the journal's thread. If it throws, the journal fails. Under
   /// `JournalSync.never` it is not called.
   package func willCommit(_ prepare: @escaping @Sendable () throws(JournalFileError) -> Void) {
-    willCommit { (_: Bool) throws(JournalFileError) in
+    willCommit { (_: Preparation) throws(JournalFileError) in
       try prepare()
       return true
     }
   }
 
-  /// The same. The function hears whether one of the records was appended with `needsPreparation`,
-  /// and returns false if it is to be called again a little later: until then nothing is written.
-  package func willCommit(_ prepare: @escaping @Sendable (_ isNeeded: Bool) throws(JournalFileError) -> Bool) {
+  /// The same. The function gets the most that one of the records needs, and returns false if it is
+  /// to be called again a little later: until then nothing is written.
+  package func willCommit(_ prepare: @escaping @Sendable (Preparation) throws(JournalFileError) -> Bool) {
     monitor.locked { state.willCommit = prepare }
   }
 

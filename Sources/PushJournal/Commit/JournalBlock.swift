@@ -1,3 +1,14 @@
+/// What other files must have before a record is written, see `Journal.willCommit(_:)`. Each has what
+/// those before it have.
+package enum Preparation: UInt8, Comparable, Sendable {
+  /// What every record needs.
+  case least
+  case lists
+  case all
+
+  package static func < (one: Preparation, other: Preparation) -> Bool { one.rawValue < other.rawValue }
+}
+
 /// Memory for the content of one frame. Appenders fill it, the journal's thread writes it, and then
 /// it is free again.
 ///
@@ -13,7 +24,7 @@
   /// The first record begins a new segment.
   var startsSegment = false
   /// See `Journal.willCommit(_:)`.
-  var needsPreparation = false
+  var preparation = Preparation.least
 
   init(byteCount: Int) { unsafe memory = .allocate(byteCount: byteCount, alignment: 16) }
 
@@ -25,7 +36,7 @@
     used = FrameHeader.byteCount
     recordCount = 0
     startsSegment = false
-    needsPreparation = false
+    preparation = .least
   }
 
   /// Reserves room for a record, and writes its length and kind. Returns nil if there is not enough

@@ -32,9 +32,17 @@ package final class CampaignRecorder: Sendable {
   /// Those who read the list of a part see everything up to now.
   package func flush(_ name: String) { _ = state.withLock { $0.lists[name] }?.finish() }
 
+  /// They are files of this machine.
+  func syncLists() throws(UnsyncedList) {
+    for list in state.withLock({ Array($0.lists.values) }) { try list.sync() }
+  }
+
   func makeDurable() throws(UnsyncedList) {
-    let (lists, ended) = state.withLock { state in (Array(state.lists.values), exchange(&state.ended, with: [])) }
-    for list in lists { try list.sync() }
+    let ended = state.withLock { state in exchange(&state.ended, with: []) }
+    do throws(UnsyncedList) { try syncLists() } catch {
+      state.withLock { $0.ended.insert(contentsOf: ended, at: 0) }
+      throw error
+    }
     guard !ended.isEmpty else { return }
     do throws(StoreError) { try store.end(ended) } catch {
       if error.kind == .away { state.withLock { $0.ended.insert(contentsOf: ended, at: 0) } }
