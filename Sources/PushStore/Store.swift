@@ -103,6 +103,8 @@ package protocol Store: Sendable {
   ) async throws(StoreError) -> AudienceStretch
   /// Those of an app's devices with these keys that are there, in the order of the keys. A device
   /// that two have become is there under both keys while the app has an unfinished campaign.
+  ///
+  /// - Parameter keys: ascending.
   func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int

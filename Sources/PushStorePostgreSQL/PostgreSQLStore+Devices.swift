@@ -108,20 +108,23 @@ extension PostgreSQLStore {
 
   /// A tag that few devices have is found once for so many, and the answer stays small.
   private static let stretch = 1 << 18
+  /// Its first members are to be sent at once.
+  private static let firstStretch = 1 << 14
+  /// So many rows are read for one that is wanted, rather than each by itself.
+  private static let sparseness: Int64 = 4
 
   package func audienceMembers(
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
   ) async throws(StoreError) -> AudienceStretch {
     guard let query = try await query(app, filter) else { return AudienceStretch([], through: last) }
+    let stretch = key == 0 ? Self.firstStretch : Self.stretch
     let look = PostgreSQLStatement(
-      """
-      SELECT count(*), max(number) FROM (
-        SELECT number FROM devices WHERE app = $1 AND number > $2 AND number <= $3 ORDER BY number LIMIT $4) AS looked
-      """, query.values[0], .int(key), .int(last), .int(Self.stretch))
+      "SELECT number FROM devices WHERE app = $1 AND number > $2 AND number <= $3 ORDER BY number OFFSET $4 LIMIT 1",
+      query.values[0], .int(key), .int(last), .int(stretch - 1))
     let count = query.values.count
     let (rows, end) = try await pool.run(.bulk, limit: Limit.bulk) { connection, deadline throws(StoreError) in
       let found = try connection.run([look], by: deadline)[0]
-      let end = found.int(0, 0) < Self.stretch ? last : found.int(0, 1)
+      let end = found.count == 0 ? last : found.int(0, 0)
       let find = PostgreSQLStatement(
         """
         SELECT number\(withTimeZones ? ", time_zone" : "") FROM devices
@@ -130,8 +133,7 @@ extension PostgreSQLStore {
       return (try connection.run([find], by: deadline)[0], end)
     }
     guard withTimeZones else { return AudienceStretch(rows.map { AudienceMember(key: $0.int($1, 0)) }, through: end) }
-    let zones = Set((0..<rows.count).compactMap { rows.optionalInt($0, 1) })
-    let words = try await names.names(zones)
+    let words = try await names.names(rows.distinctInts(1))
     let members = rows.map { AudienceMember(key: $0.int($1, 0), timeZone: $0.optionalInt($1, 1).flatMap { words[$0] }) }
     return AudienceStretch(members, through: end)
   }
@@ -147,14 +149,17 @@ extension PostgreSQLStore {
   }
 
   package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
-    guard let number = try await names.find(app) else { return [] }
+    guard let number = try await names.find(app), let first = keys.first, let last = keys.last else { return [] }
+    // Neither becomes a reading of all devices, whatever the server knows of how many there are.
+    let find =
+      last - first < Int64(keys.count) * Self.sparseness
+      ? PostgreSQLStatement(
+        "\(Self.audienceColumns) number BETWEEN $2 AND $3 AND app = $1 ORDER BY number", .int(number), .int(first),
+        .int(last))
+      : PostgreSQLStatement(
+        "\(Self.audienceColumns) number = ANY ($2) AND app = $1 ORDER BY number", .int(number), .ints(keys))
     let rows = try await read([
-      PostgreSQLStatement(
-        """
-        SELECT key, token, language, gone_at >= registered_at
-        FROM unnest($2::bigint[]) WITH ORDINALITY AS asked (key, n) JOIN devices ON number = key AND app = $1
-        ORDER BY n
-        """, .int(number), .ints(keys)),
+      find,
       // All keys of the devices that two have become, for each that is asked for; the present one
       // first.
       PostgreSQLStatement(
@@ -164,22 +169,20 @@ extension PostgreSQLStore {
         FROM unnest($2::bigint[]) AS asked (key)
         LEFT JOIN device_merges AS merge ON merge.app = $1 AND former_key = asked.key,
         LATERAL (SELECT coalesce(kept_key, asked.key) AS key) AS present
-        WHERE EXISTS (SELECT 1 FROM device_merges WHERE app = $1 AND kept_key = present.key)
+        WHERE (SELECT EXISTS (SELECT 1 FROM device_merges WHERE app = $1))
+          AND EXISTS (SELECT 1 FROM device_merges WHERE app = $1 AND kept_key = present.key)
         """, .int(number), .ints(keys)),
     ])
-    guard rows[1].count > 0 else { return try await audience(rows[0]) }
+    let present = try await audience(rows[0], among: keys)
+    guard rows[1].count > 0 else { return present }
     var merges: [Int64: [Int64]] = [:]
     for row in 0..<rows[1].count { merges[rows[1].int(row, 0)] = [rows[1].int(row, 1)] + rows[1].ints(row, 2) }
-    var found: [Int64: AudienceDevice] = [:]
-    for device in try await audience(rows[0]) { found[device.key] = device }
+    var found = Dictionary(present.map { ($0.key, $0) }) { first, _ in first }
     let missing = Set(merges.values.compactMap(\.first)).filter { found[$0] == nil }.sorted()
     if !missing.isEmpty {
       let more = try await read(
-        """
-        SELECT number, token, language, gone_at >= registered_at FROM devices
-        WHERE app = $1 AND number = ANY ($2)
-        """, .int(number), .ints(missing))
-      for device in try await audience(more) { found[device.key] = device }
+        "\(Self.audienceColumns) number = ANY ($2) AND app = $1 ORDER BY number", .int(number), .ints(missing))
+      for device in try await audience(more, among: missing) { found[device.key] = device }
     }
     return keys.compactMap { key in
       guard let all = merges[key] else { return found[key] }
@@ -190,13 +193,27 @@ extension PostgreSQLStore {
     }
   }
 
-  private func audience(_ rows: PostgreSQLRows) async throws(StoreError) -> [AudienceDevice] {
-    let words = try await names.names(Set((0..<rows.count).compactMap { rows.optionalInt($0, 2) }))
-    return rows.map { rows, row in
-      AudienceDevice(
-        key: rows.int(row, 0), token: rows.bytes(row, 1), language: rows.optionalInt(row, 2).flatMap { words[$0] },
-        isSuppressed: rows.flag(row, 3))
+  private static let audienceColumns =
+    "SELECT number, token, language, gone_at >= registered_at FROM devices WHERE"
+
+  /// - Parameters:
+  ///   - rows: by key.
+  ///   - keys: ascending; others are left out.
+  private func audience(_ rows: PostgreSQLRows, among keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
+    let words = try await names.names(rows.distinctInts(2))
+    var wanted = keys[...]
+    var devices: [AudienceDevice] = []
+    devices.reserveCapacity(keys.count)
+    for row in 0..<rows.count {
+      let key = rows.int(row, 0)
+      wanted = wanted.drop { $0 < key }
+      guard wanted.first == key else { continue }
+      devices.append(
+        AudienceDevice(
+          key: key, token: rows.bytes(row, 1), language: rows.optionalInt(row, 2).flatMap { words[$0] },
+          isSuppressed: rows.flag(row, 3)))
     }
+    return devices
   }
 
   /// A filter as SQL. Nil: no device can belong to the audience.

@@ -30,9 +30,7 @@ struct PostgreSQLCopy: Sendable {
     rowCount += 1
   }
 
-  private mutating func add(_ number: some FixedWidthInteger) {
-    unsafe withUnsafeBytes(of: number.bigEndian) { unsafe bytes.append(contentsOf: $0) }
-  }
+  private mutating func add(_ number: some FixedWidthInteger) { bytes.append(bigEndian: number) }
 
   mutating func addNull() { add(Int32(-1)) }
 
@@ -58,8 +56,7 @@ struct PostgreSQLCopy: Sendable {
 
   mutating func add(_ id: StoredUUID) {
     add(Int32(16))
-    add(id.high)
-    add(id.low)
+    bytes.append(id)
   }
 
   mutating func add(numbers: [Int32]) {

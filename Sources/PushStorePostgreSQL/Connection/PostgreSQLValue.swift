@@ -55,54 +55,69 @@ enum PostgreSQLValue: Sendable {
     switch self {
     case .null: nil
     case .flag(let flag): [flag ? 1 : 0]
-    case .int(let number): number.bigEndianBytes
+    case .int(let number): Self.binary { $0.append(bigEndian: number) }
     case .text(let text): Array(text.utf8)
     case .bytes(let bytes): bytes
-    case .uuid(let id): id.bytes
-    case .ints(let numbers): Self.array(ObjectID.int8, numbers) { $0.bigEndianBytes }
-    case .texts(let texts): Self.array(ObjectID.text, texts) { Array($0.utf8) }
-    case .blobs(let blobs): Self.array(ObjectID.bytea, blobs) { $0 }
-    case .uuids(let ids): Self.array(ObjectID.uuid, ids) { $0.bytes }
+    case .uuid(let id): Self.binary { $0.append(id) }
+    case .ints(let numbers):
+      Self.array(ObjectID.int8, numbers, byteCount: { _ in 8 }) { $0.append(bigEndian: $1) }
+    case .texts(let texts):
+      Self.array(ObjectID.text, texts, byteCount: \.utf8.count) { $0.append(contentsOf: $1.utf8) }
+    case .blobs(let blobs): Self.array(ObjectID.bytea, blobs, byteCount: \.count) { $0.append(contentsOf: $1) }
+    case .uuids(let ids): Self.array(ObjectID.uuid, ids, byteCount: { _ in 16 }) { $0.append($1) }
     }
+  }
+
+  private static func binary(_ write: (inout [UInt8]) -> Void) -> [UInt8] {
+    var bytes: [UInt8] = []
+    write(&bytes)
+    return bytes
   }
 
   /// As `array_send` has it: the number of dimensions, whether there are nulls, the elements' type,
   /// their number, the first index, and each with its length.
   private static func array<Element>(
-    _ type: Oid, _ elements: [Element?], _ binary: (Element) -> [UInt8]
+    _ type: Oid, _ elements: [Element?], byteCount: (Element) -> Int, _ write: (inout [UInt8], Element) -> Void
   ) -> [UInt8] {
     var bytes: [UInt8] = []
+    bytes.reserveCapacity(elements.reduce(20) { $0 + 4 + ($1.map(byteCount) ?? 0) })
     let hasNull = elements.contains { $0 == nil }
     for number in [elements.isEmpty ? 0 : 1, hasNull ? 1 : 0, Int32(bitPattern: type)] as [Int32] {
-      bytes += number.bigEndianBytes
+      bytes.append(bigEndian: number)
     }
     guard !elements.isEmpty else { return bytes }
-    bytes += Int32(elements.count).bigEndianBytes + Int32(1).bigEndianBytes
+    bytes.append(bigEndian: Int32(elements.count))
+    bytes.append(bigEndian: Int32(1))
     for element in elements {
       guard let element else {
-        bytes += Int32(-1).bigEndianBytes
+        bytes.append(bigEndian: Int32(-1))
         continue
       }
-      let content = binary(element)
-      bytes += Int32(content.count).bigEndianBytes
-      bytes += content
+      bytes.append(bigEndian: Int32(byteCount(element)))
+      write(&bytes, element)
     }
     return bytes
   }
 }
 
-extension FixedWidthInteger {
+extension [UInt8] {
   /// The most significant byte first.
-  var bigEndianBytes: [UInt8] {
-    (0..<Self.bitWidth / 8).reversed().map { UInt8(truncatingIfNeeded: self >> (8 * $0)) }
+  mutating func append(bigEndian number: some FixedWidthInteger) {
+    unsafe Swift.withUnsafeBytes(of: number.bigEndian) { unsafe append(contentsOf: $0) }
   }
 
+  mutating func append(_ id: StoredUUID) {
+    append(bigEndian: id.high)
+    append(bigEndian: id.low)
+  }
+}
+
+extension FixedWidthInteger {
+  /// The most significant byte first.
   init(bigEndian bytes: some Sequence<UInt8>) { self = bytes.reduce(0) { $0 << 8 | Self(truncatingIfNeeded: $1) } }
 }
 
 extension StoredUUID {
-  var bytes: [UInt8] { high.bigEndianBytes + low.bigEndianBytes }
-
   init(bytes: [UInt8]) {
     self.init(high: UInt64(bigEndian: bytes.prefix(8)), low: UInt64(bigEndian: bytes.dropFirst(8).prefix(8)))
   }
@@ -150,6 +165,17 @@ struct PostgreSQLStatement: Sendable {
     }
   }
   func int(_ row: Int, _ column: Int) -> Int64 { optionalInt(row, column) ?? 0 }
+  /// Which numbers a column has.
+  func distinctInts(_ column: Int) -> Set<Int64> {
+    var found: Set<Int64> = []
+    var last: Int64?
+    for row in 0..<count {
+      guard let number = optionalInt(row, column), number != last else { continue }
+      found.insert(number)
+      last = number
+    }
+    return found
+  }
   func flag(_ row: Int, _ column: Int) -> Bool { unsafe field(row, column) { unsafe $0.first == 1 } ?? false }
   func optionalText(_ row: Int, _ column: Int) -> String? {
     unsafe field(row, column) { unsafe String(decoding: $0, as: UTF8.self) }

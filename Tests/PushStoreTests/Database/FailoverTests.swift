@@ -165,8 +165,10 @@ struct FailoverTests {
     let server = try PostgreSQLServer()
     let store = try PostgreSQLStore(try server.makeSettings())
     let devices = (0..<20_000).map { number in
-      DeviceRegistration(
-        token: UInt64(number).bigEndianBytes, newID: StoredUUID(high: 1, low: UInt64(number)),
+      var token: [UInt8] = []
+      token.append(bigEndian: UInt64(number))
+      return DeviceRegistration(
+        token: token, newID: StoredUUID(high: 1, low: UInt64(number)),
         registeredAt: StoreInstant(milliseconds: 5))
     }
     // The connection is there.

@@ -43,8 +43,10 @@ final class SteadyWrites: Sendable {
         var number = 0
         repeat {
           number += 1
+          var token = [UInt8(writer)]
+          token.append(bigEndian: UInt32(number))
           let device = DeviceRegistration(
-            token: [UInt8(writer)] + UInt32(number).bigEndianBytes,
+            token: token,
             newID: StoredUUID(high: UInt64(writer), low: UInt64(number)), registeredAt: StoreInstant(milliseconds: 5))
           while true {
             do throws(StoreError) {
