@@ -70,6 +70,8 @@ package protocol Store: Sendable {
   func register(_ device: DeviceRegistration, app: String) async throws(StoreError) -> RegisteredDevice
   /// How many devices to import at a time: each time is a commit.
   var importPortion: Int { get }
+  /// So many portions at the same time are faster than one after the other.
+  var concurrentImportCount: Int { get }
   /// Registers devices, in this order: all, or none. Tokens in their order are much faster.
   func importDevices(_ devices: [DeviceRegistration], app: String) async throws(StoreError) -> [RegisteredDevice]
   func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice?
@@ -262,6 +264,7 @@ package struct StoredUUID: Hashable, Sendable {
 extension Store {
   /// Where one writes at a time, others wait for as long: about 20 ms.
   package var importPortion: Int { 1_000 }
+  package var concurrentImportCount: Int { 1 }
 
   /// How far the parts of a campaign are, in order.
   package func progress(of campaign: StoredUUID) async throws(StoreError) -> [CampaignPartProgress] {

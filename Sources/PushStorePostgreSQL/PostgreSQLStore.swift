@@ -23,6 +23,8 @@ package final class PostgreSQLStore: Store {
   package var logByteCount: Int { 0 }
   /// Nobody waits for it. More at a time is not faster.
   package var importPortion: Int { 10_000 }
+  /// Each is a process of the server.
+  package var concurrentImportCount: Int { min(2, pool.bulkCount) }
 
   /// For a caller that waits for its answer; for outcomes, and others that do not; for portions.
   enum Limit {

@@ -19,12 +19,14 @@ struct DeviceBlockTests {
     Array((token + [UInt8](repeating: 0, count: 8)).prefix(8))
   }
 
-  private static func prepared(_ devices: [DeviceRegistration]) -> [DeviceRegistration] {
+  private static func block(_ devices: [DeviceRegistration]) -> DeviceBlock {
     var block = DeviceBlock(place: nil, beganAt: .start)
     for device in devices { block.add(device, byteCount: 1) }
     block.prepare(now: StoreInstant(milliseconds: 1_000))
-    return block.devices
+    return block
   }
+
+  private static func prepared(_ devices: [DeviceRegistration]) -> [DeviceRegistration] { block(devices).devices }
 
   @Test("devices get the order of their tokens, those of one token keep theirs", arguments: 0..<20)
   func order(seed: UInt64) {
@@ -50,6 +52,24 @@ struct DeviceBlockTests {
   func replacedTokens() {
     let devices = [Self.device([3], at: 1), Self.device([1], replaced: [3], at: 2), Self.device([2], at: 3)]
     #expect(Self.prepared(devices).map(\.token) == [[3], [1], [2]])
+    #expect(Self.block(devices).parts(2).count == 1)
+  }
+
+  @Test("parts that may be stored at the same time have all devices, and no token in common", arguments: 0..<50)
+  func parts(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    let devices = (0..<Int.random(in: 0...60, using: &random)).map { index in
+      Self.device(
+        (0..<Int.random(in: 1...9, using: &random)).map { _ in UInt8.random(in: 0...2, using: &random) },
+        at: Int64(index))
+    }
+    let block = Self.block(devices)
+    let count = Int.random(in: 1...4, using: &random)
+    let parts = block.parts(count)
+    #expect(parts.flatMap(\.self) == block.devices, "seed \(seed)")
+    #expect(parts.count <= count, "seed \(seed)")
+    let tokens = parts.map { Set($0.map(\.token)) }
+    #expect(tokens.reduce(0) { $0 + $1.count } == Set(devices.map(\.token)).count, "seed \(seed)")
   }
 
   @Test("new ids are of version 7 and ascend, and no two blocks have the same")
@@ -66,13 +86,17 @@ struct DeviceBlockTests {
 
   @Test("only a few blocks at a time may be large")
   func places() {
-    var held = (0..<100).compactMap { _ in DeviceBlockPlace() }
+    // Imports of other tests may have some, too.
+    var held: [DeviceBlockPlace] = []
+    while let place = DeviceBlockPlace() { held.append(place) }
     #expect(held.count < 100)
-    var small = DeviceBlock(place: DeviceBlockPlace(), beganAt: .start)
+    var small = DeviceBlock(place: nil, beganAt: .start)
     for index in 0..<DeviceBlock.portionLimit { small.add(Self.device([UInt8(index % 256)], at: 1), byteCount: 1) }
     #expect(small.isFull)
+    var place = held.popLast()
     held = []
-    var large = DeviceBlock(place: DeviceBlockPlace(), beganAt: .start)
+    while place == nil { place = DeviceBlockPlace() }
+    var large = DeviceBlock(place: place, beganAt: .start)
     for index in 0..<DeviceBlock.portionLimit { large.add(Self.device([UInt8(index % 256)], at: 1), byteCount: 1) }
     #expect(!large.isFull)
     // Long tags.

@@ -1,5 +1,5 @@
-/// What other files must have before a record is written, see `Journal.willCommit(_:)`. Each has what
-/// those before it have.
+/// What other files must have before a record is written, see `Journal.willCommit(_:)`. Each has
+/// what those before it have.
 package enum Preparation: UInt8, Comparable, Sendable {
   /// What every record needs.
   case least

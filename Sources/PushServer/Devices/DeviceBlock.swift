@@ -58,6 +58,23 @@ struct DeviceBlock: Sendable {
     }
   }
 
+  /// Parts that may be stored at the same time: what is said of a token stays together.
+  ///
+  /// - Parameter count: the most.
+  func parts(_ count: Int) -> [ArraySlice<DeviceRegistration>] {
+    guard !replacesTokens else { return [devices[...]] }
+    var parts: [ArraySlice<DeviceRegistration>] = []
+    var start = 0
+    for part in 1...max(1, count) {
+      var end = devices.count * part / max(1, count)
+      guard end > start else { continue }
+      while end < devices.count, Self.prefix(devices[end - 1].token) == Self.prefix(devices[end].token) { end += 1 }
+      parts.append(devices[start..<end])
+      start = end
+    }
+    return parts
+  }
+
   /// The first bytes of a token, in the order of tokens.
   private static func prefix(_ token: [UInt8]) -> UInt64 {
     var value: UInt64 = 0

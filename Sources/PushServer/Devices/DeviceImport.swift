@@ -64,6 +64,11 @@ struct DeviceImport {
     var created = 0
     var updated = 0
 
+    mutating func add(_ other: StoredCounts) {
+      created += other.created
+      updated += other.updated
+    }
+
     mutating func add(_ results: [RegisteredDevice]) {
       for result in results {
         switch result {

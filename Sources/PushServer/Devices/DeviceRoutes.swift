@@ -149,14 +149,28 @@ struct DeviceRoutes: Sendable {
     if let error = block.error { throw error }
   }
 
-  /// In portions, between which others write.
   private func store(_ block: DeviceBlock, _ app: String, _ key: String) async -> StoredBlock {
-    var (block, stored) = (block, StoredBlock())
+    var block = block
     await ParsingPool.shared.turn(of: key) { block.prepare(now: access.clock.now) }
+    let parts = block.parts(store.concurrentImportCount)
+    return await withTaskGroup(of: StoredBlock.self) { group in
+      for part in parts { group.addTask { await store(part, app) } }
+      var stored = StoredBlock()
+      for await part in group {
+        stored.counts.add(part.counts)
+        stored.error = stored.error ?? part.error
+      }
+      return stored
+    }
+  }
+
+  /// In portions, between which others write.
+  private func store(_ devices: ArraySlice<DeviceRegistration>, _ app: String) async -> StoredBlock {
+    var (rest, stored) = (devices, StoredBlock())
     do throws(StoreError) {
-      for start in stride(from: 0, to: block.devices.count, by: store.importPortion) {
-        let end = min(start + store.importPortion, block.devices.count)
-        stored.counts.add(try await store.importDevices(Array(block.devices[start..<end]), app: app))
+      while !rest.isEmpty {
+        stored.counts.add(try await store.importDevices(Array(rest.prefix(store.importPortion)), app: app))
+        rest = rest.dropFirst(store.importPortion)
       }
     } catch {
       stored.error = error

@@ -12,6 +12,8 @@ final class PostgreSQLPool: Sendable {
     case bulk
   }
 
+  /// Connections for portions of something long.
+  let bulkCount: Int
   private let lines: [Use: PostgreSQLLine]
   private let servers: PostgreSQLServers
 
@@ -19,8 +21,8 @@ final class PostgreSQLPool: Sendable {
     self.servers = servers
     let settings = servers.settings
     // Two are the store's own: see PostgreSQLStore.
-    let bulk = max(1, (settings.connectionCount - 2) / 3)
-    let counts: [Use: Int] = [.bulk: bulk, .request: max(1, settings.connectionCount - 2 - bulk)]
+    bulkCount = max(1, (settings.connectionCount - 2) / 3)
+    let counts: [Use: Int] = [.bulk: bulkCount, .request: max(1, settings.connectionCount - 2 - bulkCount)]
     lines = counts.mapValues { PostgreSQLLine(servers, threadCount: $0) }
   }
 
