@@ -111,6 +111,11 @@ package protocol Store: Sendable {
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
 
+  // MARK: The server
+
+  /// Nil: there is none.
+  func databaseState() async throws(StoreError) -> DatabaseState?
+
   // MARK: Apps
   //
   // What operators have decided about them.
@@ -261,7 +266,28 @@ package struct StoredUUID: Hashable, Sendable {
   package init(high: UInt64, low: UInt64) { (self.high, self.low) = (high, low) }
 }
 
+/// What a database server says of itself.
+package struct DatabaseState: Sendable {
+  /// Standbys that get what is committed; nil: it does not tell this user.
+  package var standbyCount: Int?
+  /// Of these, those that commits wait for.
+  package var synchronousStandbyCount: Int?
+  /// Of the oldest open transaction in the database; nil: it does not tell this user.
+  package var transactionAge: Duration?
+  /// Rows of the store that are there, and that vacuum has not removed yet.
+  package var (liveRowCount, deadRowCount): (Int, Int)
+
+  package init(
+    standbyCount: Int?, synchronousStandbyCount: Int?, transactionAge: Duration?, liveRowCount: Int, deadRowCount: Int
+  ) {
+    (self.standbyCount, self.synchronousStandbyCount) = (standbyCount, synchronousStandbyCount)
+    (self.transactionAge, self.liveRowCount, self.deadRowCount) = (transactionAge, liveRowCount, deadRowCount)
+  }
+}
+
 extension Store {
+  package func databaseState() async throws(StoreError) -> DatabaseState? { nil }
+
   /// Where one writes at a time, others wait for as long: about 20 ms.
   package var importPortion: Int { 1_000 }
   package var concurrentImportCount: Int { 1 }

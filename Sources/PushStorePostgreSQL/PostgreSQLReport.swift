@@ -28,7 +28,8 @@ package struct PostgreSQLReport: Sendable {
             has_schema_privilege(current_schema(), 'CREATE')::int::int8,
             (to_regclass('schema_version') IS NOT NULL)::int::int8,
             current_setting('synchronous_standby_names'),
-            (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')),
+            CASE WHEN pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') THEN
+              (SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')) END,
             coalesce((SELECT version || ', ' || cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl), '')
           """)
       ], by: deadline)[0]
@@ -49,7 +50,7 @@ package struct PostgreSQLReport: Sendable {
           + "grant it CREATE on the schema, or make it the database's owner")
     }
     add(offset: row.int(0, 2) - now)
-    add(standbys: row.text(0, 5), row.int(0, 6))
+    add(standbys: row.text(0, 5), row.optionalInt(0, 6), settings.user)
   }
 
   private mutating func addSchema(
@@ -73,11 +74,16 @@ package struct PostgreSQLReport: Sendable {
       "its clock is \(Double(offset) / 1000) s ahead of this machine's; run a time service on both")
   }
 
-  private mutating func add(standbys: String, _ count: Int64) {
+  /// - Parameter count: nil: it cannot be seen.
+  private mutating func add(standbys: String, _ count: Int64?, _ user: String) {
     if standbys.isEmpty {
       warnings.append(
         "it has no synchronous standby: what is committed when its machine is lost may be lost with it; "
           + "set synchronous_standby_names")
+    } else if count == nil {
+      facts.append(
+        "whether one of its synchronous standbys (\(standbys)) is connected, the user \(user) cannot see; "
+          + "grant it pg_read_all_stats")
     } else if count == 0 {
       warnings.append("none of its synchronous standbys (\(standbys)) is connected, so commits wait for one")
     }
@@ -146,6 +152,29 @@ extension PostgreSQLConnection {
 }
 
 extension PostgreSQLStore {
+  package func databaseState() async throws(StoreError) -> DatabaseState? {
+    let row = try await read(
+      """
+      SELECT sees, CASE WHEN sees THEN standbys END, CASE WHEN sees THEN synchronous END,
+        CASE WHEN sees THEN (extract(epoch FROM greatest(clock_timestamp() - began, interval '0')) * 1000)::int8 END,
+        live, dead
+      FROM
+        (SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS sees) AS rights,
+        (SELECT count(*) AS standbys, count(*) FILTER (WHERE sync_state IN ('sync', 'quorum')) AS synchronous
+          FROM pg_stat_replication WHERE state = 'streaming') AS replication,
+        (SELECT min(began) AS began FROM (
+          SELECT xact_start AS began FROM pg_stat_activity
+          WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+          UNION ALL SELECT prepared FROM pg_prepared_xacts WHERE database = current_database()) AS all_open) AS open,
+        (SELECT coalesce(sum(n_live_tup), 0)::int8 AS live, coalesce(sum(n_dead_tup), 0)::int8 AS dead
+          FROM pg_stat_user_tables WHERE schemaname = current_schema()) AS rows
+      """)
+    return DatabaseState(
+      standbyCount: row.optionalInt(0, 1).map(Int.init), synchronousStandbyCount: row.optionalInt(0, 2).map(Int.init),
+      transactionAge: row.flag(0, 0) ? .milliseconds(row.int(0, 3)) : nil, liveRowCount: Int(row.int(0, 4)),
+      deadRowCount: Int(row.int(0, 5)))
+  }
+
   /// Brings the tables of a database up to date.
   ///
   /// - Returns: their version before, and now.

@@ -68,6 +68,8 @@ struct MonitoringFilesTests {
     "carillon_app_paused": ["app", "why"], "carillon_delivery_duration_seconds": ["app", "stage"],
     "carillon_bridge_responses_total": ["app", "status"], "carillon_bridge_refused_total": [],
     "carillon_bridge_held_total": [], "carillon_bridge_turned_away_total": [],
+    "carillon_database_standbys": [], "carillon_database_synchronous_standbys": [],
+    "carillon_database_oldest_transaction_seconds": [], "carillon_database_rows": [], "carillon_database_dead_rows": [],
     "carillon_journal_fsync_seconds": [], "carillon_journal_lag_seconds": [], "carillon_journal_failed": [],
     "carillon_descriptors_lacking": [],
     "carillon_store_wal_bytes": [], "carillon_store_away_seconds": [], "carillon_ready": [],

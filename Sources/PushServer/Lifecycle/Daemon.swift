@@ -257,7 +257,8 @@ package final class Daemon: Sendable {
       Supervision(
         manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
       Maintenance(
-        store: store, outcomes: outcomes, keys: keys, retention: configuration.retention, clock: clock, logger: logger),
+        store: store, outcomes: outcomes, keys: keys, metrics: metrics, retention: configuration.retention,
+        clock: clock, logger: logger),
     ]
     if let admin = front.admin { services.append(admin) }
     services += [

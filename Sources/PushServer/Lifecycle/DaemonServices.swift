@@ -47,11 +47,12 @@ struct Sending: Service {
 }
 
 /// Periodic work: writes outcomes and the last use of keys to the store, deletes what is older than
-/// its retention, and gives memory back.
+/// its retention, asks the database how it is, and gives memory back.
 struct Maintenance: Service {
   let store: any Store
   let outcomes: OutcomeRecorder
   let keys: KeyRing
+  let metrics: ServiceMetrics
   let retention: Duration
   let clock: any ServiceClock
   let logger: Logger
@@ -67,11 +68,15 @@ struct Maintenance: Service {
     await cancelWhenGracefulShutdown {
       var count = 0
       var isAway = false
+      await askDatabase()
       var heap = HeapTrim()
       while (try? await clock.sleep(for: Self.interval)) != nil {
         isAway = await writeOutcomes(wasAway: isAway)
         count += 1
-        if count % Self.rareness == 0 { await tidy() }
+        if count % Self.rareness == 0 {
+          await tidy()
+          await askDatabase()
+        }
         if count % Self.heapRareness == 0 { heap.look() }
       }
     }
@@ -94,6 +99,8 @@ struct Maintenance: Service {
       return error.isAway
     }
   }
+
+  private func askDatabase() async { metrics.note((try? await store.databaseState()) ?? nil) }
 
   private func tidy() async {
     do throws(StoreError) {

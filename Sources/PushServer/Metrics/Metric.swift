@@ -74,6 +74,15 @@ enum Metric {
   static let storeAway = gauge(
     "carillon_store_away_seconds", "How long the store has been away, and outcomes wait for it; 0: it is not.")
   static let storeLog = gauge("carillon_store_wal_bytes", "Size of the store's write-ahead log.")
+  static let databaseStandbys = gauge("carillon_database_standbys", "Standbys of the database that are connected.")
+  static let databaseSynchronousStandbys = gauge(
+    "carillon_database_synchronous_standbys", "Of the connected standbys, those that commits wait for.")
+  static let databaseTransaction = gauge(
+    "carillon_database_oldest_transaction_seconds",
+    "How long the oldest transaction in the database has been open: vacuum removes nothing that it may see.")
+  static let databaseRows = gauge("carillon_database_rows", "Rows of the store in the database, about.")
+  static let databaseDeadRows = gauge(
+    "carillon_database_dead_rows", "Rows that the database has not removed yet, about.")
   static let requestDuration = histogram(
     "carillon_http_request_duration_seconds",
     "From the head of a request to the head of its response, by route, method and status code.",
@@ -100,6 +109,7 @@ enum Metric {
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
     bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
     bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync, journalLag, journalFailed,
-    descriptorsLacking, storeAway, storeLog, requestDuration,
+    descriptorsLacking, storeAway, storeLog, databaseStandbys, databaseSynchronousStandbys, databaseTransaction,
+    databaseRows, databaseDeadRows, requestDuration,
   ]
 }

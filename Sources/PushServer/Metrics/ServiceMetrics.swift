@@ -11,6 +11,8 @@ final class ServiceMetrics: Sendable {
   let requests: RequestMetrics
   /// Held while the series of apps are read or removed.
   private let apps = Mutex(())
+  /// As it was lately; nil: there is none, or it is away.
+  private let database = Mutex<DatabaseState?>(nil)
 
   init() { requests = RequestMetrics(histograms) }
 
@@ -27,6 +29,8 @@ final class ServiceMetrics: Sendable {
       journalLag.record(lag)
     }
   }
+
+  func note(_ state: DatabaseState?) { database.withLock { $0 = state } }
 
   /// Apps that were removed are exported no longer. To be called when the deployment has them no
   /// longer, and before one of the same name is added.
@@ -46,6 +50,7 @@ final class ServiceMetrics: Sendable {
     text.add(Metric.journalFailed, deployment.journalFailure == nil ? 0 : 1)
     text.add(Metric.storeAway, (storeAway ?? .zero) / .seconds(1))
     text.add(Metric.storeLog, Double(store.logByteCount))
+    if let state = database.withLock({ $0 }) { text.add(state) }
     text.add(Metric.bridgeRefused, bridge?.refusedCount ?? 0)
     let episodes = bridge?.handshakeEpisodes ?? HandshakeEpisodes()
     text.add(Metric.bridgeDelayed, episodes.delayedCount)
@@ -62,6 +67,16 @@ final class ServiceMetrics: Sendable {
       for histogram in histograms.all { text.add(histogram) }
     }
     return text.bytes
+  }
+}
+
+extension MetricsText {
+  fileprivate mutating func add(_ state: DatabaseState) {
+    if let count = state.standbyCount { add(Metric.databaseStandbys, count) }
+    if let count = state.synchronousStandbyCount { add(Metric.databaseSynchronousStandbys, count) }
+    if let age = state.transactionAge { add(Metric.databaseTransaction, age / .seconds(1)) }
+    add(Metric.databaseRows, state.liveRowCount)
+    add(Metric.databaseDeadRows, state.deadRowCount)
   }
 }
 

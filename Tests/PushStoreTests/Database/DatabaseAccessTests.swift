@@ -123,4 +123,34 @@ struct DatabaseAccessTests {
     }
     try store.close()
   }
+
+  @Test("a user who may not see others' sessions hears nothing of standbys, and is not told that there is none")
+  func unseenSessions() async throws {
+    let server = try PostgreSQLServer()
+    var settings = try server.makeSettings()
+    try server.query("CREATE ROLE plain LOGIN")
+    try server.query("ALTER DATABASE \(settings.database) OWNER TO plain")
+    try server.query("GRANT CREATE ON SCHEMA public TO plain", in: settings.database)
+    try server.query("ALTER SYSTEM SET synchronous_standby_names = 'elsewhere'")
+    settings.user = "plain"
+    let report = try PostgreSQLReport(settings, at: Int64(Date().timeIntervalSince1970))
+    #expect(report.problems.isEmpty)
+    #expect(report.warnings.allSatisfy { $0.contains("no synchronous standby") })
+    try server.query("SELECT pg_reload_conf()")
+    try await waitUntil("it asks for a standby") {
+      try server.query("SHOW synchronous_standby_names") == "elsewhere"
+    }
+    let blind = try PostgreSQLReport(settings, at: Int64(Date().timeIntervalSince1970))
+    #expect(blind.warnings.isEmpty)
+    #expect(blind.facts.contains { $0.contains("the user plain cannot see; grant it pg_read_all_stats") })
+    try server.query("ALTER SYSTEM RESET synchronous_standby_names")
+    try server.query("SELECT pg_reload_conf()")
+    try await waitUntil("it asks for none") { try server.query("SHOW synchronous_standby_names") == "" }
+    let store = try PostgreSQLStore(settings)
+    let state = try #require(try await store.databaseState())
+    #expect(state.standbyCount == nil)
+    #expect(state.synchronousStandbyCount == nil)
+    #expect(state.transactionAge == nil)
+    try store.close()
+  }
 }

@@ -46,6 +46,9 @@ struct FailoverTests {
     let pair = try Pair()
     let writes = SteadyWrites(try PostgreSQLStore(pair.settings))
     try await writes.proceed("it writes")
+    let state = try #require(try await writes.store.databaseState())
+    #expect(state.standbyCount == 1)
+    #expect(state.synchronousStandbyCount == 1)
     let lost = ContinuousClock.now
     if loss == .killed { try pair.primary.kill() } else { try pair.primary.setStopped(true) }
     try pair.standby.promote()
@@ -152,6 +155,9 @@ struct FailoverTests {
       try server.query("SELECT count(*) FROM pg_stat_activity WHERE query ~ '^SELECT pg_sleep'") == "1"
     }
     let began = ContinuousClock.now
+    try await waitUntil("the database says so", limit: .seconds(10)) {
+      (try await writes.store.databaseState()?.transactionAge ?? .zero) > .seconds(1)
+    }
     while !other.hasEnded { try await writes.proceed("it goes on") }
     #expect(ContinuousClock.now - began > .seconds(15))
     let gaps = writes.gaps(since: began)

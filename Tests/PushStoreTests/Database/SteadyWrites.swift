@@ -18,7 +18,7 @@ final class SteadyWrites: Sendable {
   }
 
   private static let writerCount = 4
-  private let store: PostgreSQLStore
+  let store: PostgreSQLStore
   private let state = Watched(State())
 
   init(_ store: PostgreSQLStore) {
