@@ -93,12 +93,8 @@ internal import Testing
         lost += found.campaigns.values.map(\.lost).reduce(0, +)
         if !found.damage.isEmpty {
           let problems = recorded.hidden(in: found, comparedWith: state.found)
-          withKnownIssue("one line too few counts as lost", isIntermittent: true) {
-            for problem in problems {
-              Issue.record("round \(round): \(name), byte \(offset): \(problem), \(found.damage)")
-            }
-          } when: {
-            [93, 521].contains(round)
+          for problem in problems {
+            Issue.record("round \(round): \(name), byte \(offset): \(problem), \(found.damage)")
           }
         }
       } catch {
