@@ -32,9 +32,17 @@ package struct PostgreSQLSettings: Hashable, Sendable {
   package var connectionCount = 8
   /// What this machine is called among those that use the database.
   package var node: String
+  /// A service may use the database at the same time.
+  package var isVisitor = false
 
   package init(hosts: [Host], database: String, user: String, node: String) {
     (self.hosts, self.database, self.user, self.node) = (hosts, database, user, node)
+  }
+
+  package var asVisitor: PostgreSQLSettings {
+    var settings = self
+    settings.isVisitor = true
+    return settings
   }
 
   /// For messages. Without the password.

@@ -18,7 +18,7 @@ package struct PostgreSQLReport: Sendable {
   /// - Throws: ``StoreError``: it cannot be reached.
   package init(_ settings: PostgreSQLSettings, at unixSeconds: Int64) throws(StoreError) {
     let deadline = MonotonicTime.after(Self.limit)
-    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: deadline)
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings.asVisitor), by: deadline)
     let row = try connection.run(
       [
         PostgreSQLStatement(
@@ -127,7 +127,7 @@ package struct PostgreSQLContents: Sendable {
   /// - Throws: ``StoreError``: it cannot be reached, or is not up to date.
   package init(_ settings: PostgreSQLSettings) throws(StoreError) {
     let deadline = MonotonicTime.after(Self.limit)
-    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings.asVisitor), by: .after(.seconds(10)))
     let version = try connection.schemaVersion(by: deadline)
     guard version == PostgreSQLSchema.migrations.count else {
       throw StoreError(
@@ -180,7 +180,7 @@ extension PostgreSQLStore {
   /// - Returns: their version before, and now.
   package static func migrate(_ settings: PostgreSQLSettings) throws(StoreError) -> ClosedRange<Int64> {
     let deadline = MonotonicTime.after(Limit.schema)
-    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings.asVisitor), by: .after(.seconds(10)))
     let before = try connection.schemaVersion(by: deadline)
     try connection.migrate(settings.name, by: deadline)
     return before...(try connection.schemaVersion(by: deadline))

@@ -24,15 +24,7 @@ package final class PostgreSQLTableWriter {
     let deadline = MonotonicTime.after(Self.limit)
     connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
     try connection.migrate(settings.name, by: deadline)
-    let users = try connection.run(
-      [
-        PostgreSQLStatement(
-          """
-          SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-            AND application_name LIKE 'carillon/%'
-          """)
-      ], by: deadline)[0]
-    guard users.int(0, 0) == 0 else {
+    guard try connection.otherServices(by: deadline).isEmpty else {
       throw StoreError(
         .unusable, path: settings.name, "a service uses the database \(settings.name); stop it first")
     }

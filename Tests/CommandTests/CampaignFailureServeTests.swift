@@ -96,7 +96,8 @@ struct CampaignFailureServeTests {
     try await site.act(path, "start")
     try await waitUntil("it sends") { try await site.campaign(path).progress.accepted >= 20 }
     try await site.act(path, "pause")
-    let audience = running.serve.site.place.path("store.db.campaigns/\(path.split(separator: "/")[1])/audience.csv")
+    let folder = ServeSite.isOnDatabase ? "store.campaigns" : "store.db.campaigns"
+    let audience = running.serve.site.place.path("\(folder)/\(path.split(separator: "/")[1])/audience.csv")
     try await running.restart(after: SIGTERM) {
       if isShorter {
         let file = try FileHandle(forWritingTo: URL(fileURLWithPath: audience))

@@ -53,7 +53,7 @@ struct CampaignRestoreServeTests {
 
   @Test(
     "a campaign whose time passed long before the service ran waits for a person; one a little late does not",
-    .inProcess)
+    .inProcess, .ofStoreFile)
   func overdue() async throws {
     var running = try await RunningServe.withCampaigns()
     var site = running.campaigns

@@ -23,7 +23,7 @@ extension JournalCampaigns {
     ]
     /// Of each of these one at random fails, once and always; with `CARILLON_EVERY_FAULT=1` 300.
     private static let sampleCount =
-      ProcessInfo.processInfo.environment["CARILLON_EVERY_FAULT"] == nil ? 1 : 300
+      (ProcessInfo.processInfo.environment["CARILLON_EVERY_FAULT"] ?? "").isEmpty ? 1 : 300
 
     private static func library(in place: Workplace) async throws -> String {
       let source = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Fixtures/Faults.c")

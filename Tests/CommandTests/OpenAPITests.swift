@@ -40,7 +40,7 @@ struct OpenAPITests {
     #expect(posts.subtracting(logged) == Self.unlogged)
   }
 
-  @Test("the document is served, and the service has every address and method in it", .inProcess)
+  @Test("the document is served, and the service has every address and method in it", .inProcess, .ofStoreFile)
   func served() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()

@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("what keys of carillon serve may do", .timeLimit(.minutes(10)))
 struct ServeAccessTests {
-  @Test("each address demands its scope, by name, and no other one will do", .inProcess)
+  @Test("each address demands its scope, by name, and no other one will do", .inProcess, .ofStoreFile)
   func scopes() async throws {
     let running = try await RunningServe(scopes: ["read"])
     let (serve, service) = (running.serve, running.service)

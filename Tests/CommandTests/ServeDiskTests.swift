@@ -153,7 +153,7 @@ struct ServeDiskTests {
     try await end(serve, service, upstream, tokens)
   }
 
-  @Test("507 while only the store cannot be written; with room again everything acknowledged is there")
+  @Test("507 while only the store cannot be written; with room again everything acknowledged is there", .ofStoreFile)
   func store() async throws {
     let serve = try ServeSite()
     let (service, upstream, key) = try await start(serve)

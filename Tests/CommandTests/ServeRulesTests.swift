@@ -159,7 +159,7 @@ struct ServeRulesTests {
     #expect(taken.sorted() == [1, 2, 3, 10, 12, 20].map { HTTP2Site.token($0) })
   }
 
-  @Test("a POST that makes or changes something is carried out once for each Idempotency-Key")
+  @Test("a POST that makes or changes something is carried out once for each Idempotency-Key", .ofStoreFile)
   func idempotency() async throws {
     let running = try await RunningServe()
     struct List: Decodable { let items: [CampaignSite.Campaign] }

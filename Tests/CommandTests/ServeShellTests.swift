@@ -13,7 +13,7 @@ struct ServeShellTests {
     _ = await upstream.simulator.ending()
   }
 
-  @Test("--check says what the service would do, and what is wrong, and changes nothing")
+  @Test("--check says what the service would do, and what is wrong, and changes nothing", .ofStoreFile)
   func check() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()

@@ -92,8 +92,10 @@ struct ServeSite {
   }
 
   /// All of these tests run on PostgreSQL if the environment says so.
+  static var isOnDatabase: Bool { ProcessInfo.processInfo.environment["CARILLON_STORE"] == "postgresql" }
+
   private static func makeStore() throws -> String {
-    guard ProcessInfo.processInfo.environment["CARILLON_STORE"] == "postgresql" else { return "" }
+    guard isOnDatabase else { return "" }
     let server = try PostgreSQLServer.shared.get()
     return try store(in: server)
   }
@@ -192,4 +194,9 @@ struct ServeSite {
     }
     return try #require(last)
   }
+}
+
+extension Trait where Self == ConditionTrait {
+  /// The test looks at `store.db` itself.
+  static var ofStoreFile: Self { .disabled(if: ServeSite.isOnDatabase, "it looks at store.db itself") }
 }

@@ -29,7 +29,7 @@ struct ServeTrailTests {
       .map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }.filter { $0.address != nil }
   }
 
-  @Test("each action of the API and of the pages is logged once, with its key and the client's address")
+  @Test("each action of the API and of the pages is logged once, with its key and the client's address", .ofStoreFile)
   func actions() async throws {
     let running = try await RunningServe { try $0.configure($1, more: "log: { format: json }") }
     let (site, key) = (running.campaigns, Self.id(running.key))

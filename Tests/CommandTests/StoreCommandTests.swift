@@ -4,7 +4,9 @@ internal import Testing
 
 @Suite("carillon store and carillon device", .timeLimit(.minutes(20)))
 struct StoreCommandTests {
-  @Test("devices are imported and exported; the store is checked and copied, with and without the service")
+  @Test(
+    "devices are imported and exported; the store is checked and copied, with and without the service",
+    .ofStoreFile)
   func store() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
@@ -106,7 +108,7 @@ struct StoreCommandTests {
     #expect(await service.process.ending().status == 0)
   }
 
-  @Test("a damaged store is named, by the check and at the start of the service")
+  @Test("a damaged store is named, by the check and at the start of the service", .ofStoreFile)
   func damaged() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()

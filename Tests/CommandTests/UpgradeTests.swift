@@ -42,7 +42,7 @@ struct UpgradeTests {
 
   /// Written by commit c89761d with its gateway away: 43 notifications, a campaign of 50 that had
   /// begun, one of stored devices that is to begin in 2099, and 20 devices.
-  @Test("a service resumes what a former one was killed with, and each arrives once")
+  @Test("a service resumes what a former one was killed with, and each arrives once", .ofStoreFile)
   func service() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()

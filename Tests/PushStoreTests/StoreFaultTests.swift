@@ -63,7 +63,7 @@ struct StoreFaultTests {
   func everyOperation(forGood: Bool) async throws {
     let count = try await Self.attempt(failing: 0, forGood: false)
     #expect(count > 100)
-    let isWhole = ProcessInfo.processInfo.environment["CARILLON_EVERY_FAULT"] != nil
+    let isWhole = !(ProcessInfo.processInfo.environment["CARILLON_EVERY_FAULT"] ?? "").isEmpty
     var random = SeededGenerator.fresh()
     let first = isWhole ? 1 : Int.random(in: 1...9, using: &random)
     for failing in stride(from: first, through: count, by: isWhole ? 1 : 9) {

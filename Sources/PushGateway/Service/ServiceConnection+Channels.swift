@@ -72,8 +72,8 @@ extension ServiceConnection {
     announce(normalLimit)
 
     if last.first == "all-channels" {
-      let list = service.channels.all(app: name).map(JSONText.quoted).joined(separator: ",")
-      return answer(request, 200, body: "{\"channels\":[\(list)]}")
+      let channels = service.channels.all(app: name)
+      return answer(request, 200, body: JSONWriter.text { $0.field("channels", channels) })
     }
     if method == "POST" { return createChannel(request, app) }
     switch unsafe findChannel(request.channel, app: name) {
@@ -81,7 +81,10 @@ extension ServiceConnection {
     case .success(let found) where method == "GET":
       answer(
         request, 200,
-        body: "{\"message-storage-policy\":\(found.channel.storesMessages ? 1 : 0),\"push-type\":\"LiveActivity\"}")
+        body: JSONWriter.text { json in
+          json.field("message-storage-policy", found.channel.storesMessages ? 1 : 0)
+          json.field("push-type", "LiveActivity")
+        })
     case .success(let found):
       if service.channels.remove(found.identifier, app: name) {
         answer(request, 204)

@@ -16,9 +16,11 @@ package struct ServiceRefusal: Hashable, Sendable {
   ///
   /// - Parameter timestamp: Milliseconds since 1970, with 410 only.
   package func body(timestamp: Int64? = nil) -> [UInt8] {
-    var text = "{\"reason\":\(JSONText.quoted(reason))"
-    if let timestamp { text += ",\"timestamp\":\(timestamp)" }
-    return Array((text + "}").utf8)
+    let text = JSONWriter.text { json in
+      json.field("reason", reason)
+      if let timestamp { json.field("timestamp", timestamp) }
+    }
+    return Array(text.utf8)
   }
 
   /// The status of each reason (HTTP2ProviderAPI, sections 4 and 6). This table is independent of

@@ -55,29 +55,39 @@ extension GroundTruth {
   /// ```
   /// `http2` and `recordProblem` are left out when they are empty.
   package var json: String {
-    var text = "{\"event\":\"stopped\",\"apps\":{"
-    text += apps.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",")
-    text += "},\"failedHandshakes\":\(failedHandshakes)"
-    if !http2.isEmpty {
-      text +=
-        ",\"http2\":{"
-        + http2.sorted { $0.key < $1.key }.map { "\(JSONText.quoted($0)):\($1.json)" }.joined(separator: ",") + "}"
+    JSONWriter.text { json in
+      json.field("event", "stopped")
+      json.object("apps") { json in
+        for (app, truth) in apps.sorted(by: { $0.key < $1.key }) { json.object(app) { truth.write(to: &$0) } }
+      }
+      json.field("failedHandshakes", failedHandshakes)
+      if !http2.isEmpty {
+        json.object("http2") { json in
+          for (app, truth) in http2.sorted(by: { $0.key < $1.key }) { json.object(app) { truth.write(to: &$0) } }
+        }
+      }
+      json.field("recordProblem", recordProblem)
     }
-    if let recordProblem { text += ",\"recordProblem\":\(JSONText.quoted(recordProblem))" }
-    return text + "}"
   }
 }
 
 extension AppTruth {
-  package var json: String {
-    let reasons = refused.sorted { $0.key.rawValue < $1.key.rawValue }.map {
-      "\(JSONText.quoted($0.description)):\($1)"
-    }.joined(separator: ",")
-    let total = refused.values.reduce(0, +)
-    return
-      "{\"accepted\":\(accepted),\"refused\":{\"total\":\(total),\"byReason\":{\(reasons)}},\"poisoned\":\(poisoned),"
-      + "\"probes\":\(probes),\"discarded\":\(discarded),"
-      + "\"connections\":\(connections),\"certificatesRefused\":\(certificatesRefused),"
-      + "\"bytes\":\(bytes),\"feedbackServed\":\(feedbackServed)}"
+  fileprivate func write(to json: inout JSONWriter) {
+    json.field("accepted", accepted)
+    json.object("refused") { json in
+      json.field("total", refused.values.reduce(0, +))
+      json.object("byReason") { json in
+        for (reason, count) in refused.sorted(by: { $0.key.rawValue < $1.key.rawValue }) {
+          json.field(reason.description, count)
+        }
+      }
+    }
+    json.field("poisoned", poisoned)
+    json.field("probes", probes)
+    json.field("discarded", discarded)
+    json.field("connections", connections)
+    json.field("certificatesRefused", certificatesRefused)
+    json.field("bytes", bytes)
+    json.field("feedbackServed", feedbackServed)
   }
 }

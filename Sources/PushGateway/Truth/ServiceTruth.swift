@@ -41,13 +41,19 @@ package struct ServiceTruth: Hashable, Sendable {
 }
 
 extension ServiceTruth {
-  /// The counts as one JSON object, keys in a fixed order.
-  package var json: String {
-    let reasons = refused.map { ("\($0)", $1) }.sorted { $0.0 < $1.0 }.map { "\(JSONText.quoted($0)):\($1)" }.joined(
-      separator: ",")
-    return "{\"accepted\":\(accepted),\"refused\":{\"total\":\(refusedCount),\"byReason\":{\(reasons)}},"
-      + "\"unanswered\":\(unanswered),"
-      + "\"dropped\":\(dropped),\"unprocessed\":\(unprocessed),\"duplicates\":\(duplicates),"
-      + "\"broadcasts\":\(broadcasts),\"connections\":\(connections)}"
+  func write(to json: inout JSONWriter) {
+    json.field("accepted", accepted)
+    json.object("refused") { json in
+      json.field("total", refusedCount)
+      json.object("byReason") { json in
+        for (reason, count) in refused.map({ ("\($0)", $1) }).sorted(by: { $0.0 < $1.0 }) { json.field(reason, count) }
+      }
+    }
+    json.field("unanswered", unanswered)
+    json.field("dropped", dropped)
+    json.field("unprocessed", unprocessed)
+    json.field("duplicates", duplicates)
+    json.field("broadcasts", broadcasts)
+    json.field("connections", connections)
   }
 }

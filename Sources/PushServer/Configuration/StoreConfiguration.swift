@@ -31,7 +31,9 @@ package enum StoreConfiguration: Hashable, Sendable {
     case .file: return try SQLiteStore(path: base(besides: file), isVisitor: isVisitor)
     case .postgreSQL(let settings):
       #if PostgreSQL
-      return try PostgreSQLStore(settings)
+      let store = try PostgreSQLStore(isVisitor ? settings.asVisitor : settings)
+      if !isVisitor { try store.demandAlone() }
+      return store
       #else
       throw Self.isMissing(settings)
       #endif

@@ -5,6 +5,9 @@ internal import PushStore
 extension PostgreSQLSettings {
   private func encryption(of host: Host) -> Encryption { encryption ?? (host.isLocal ? .disable : .verifyFull) }
 
+  /// How the sessions of services are called at the server.
+  static let servicePrefix = "carillon/"
+
   func encrypts(_ host: Host) -> Bool { encryption(of: host) != .disable }
 
   /// Of libpq, for one of the hosts.
@@ -12,7 +15,8 @@ extension PostgreSQLSettings {
     var options = [
       ("host", host.name), ("port", "\(host.port)"), ("dbname", database), ("user", user),
       ("sslmode", encryption(of: host).rawValue), ("gssencmode", "disable"),
-      ("application_name", "carillon/\(node)"), ("target_session_attrs", "read-write"), ("client_encoding", "UTF8"),
+      ("application_name", isVisitor ? "carillon" : "\(Self.servicePrefix)\(node)"),
+      ("target_session_attrs", "read-write"), ("client_encoding", "UTF8"),
       ("keepalives_idle", "5"), ("keepalives_interval", "2"), ("keepalives_count", "3"), ("tcp_user_timeout", "5000"),
       ("options", "-c lock_timeout=2s -c idle_in_transaction_session_timeout=30s -c synchronous_commit=on"),
     ]
