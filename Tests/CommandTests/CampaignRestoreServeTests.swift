@@ -12,7 +12,7 @@ struct CampaignRestoreServeTests {
   func lostJournal() async throws {
     var running = try await RunningServe.withCampaigns()
     var site = running.campaigns
-    let tokens = (0..<2000).map { HTTP2Site.token($0) }
+    let tokens = (0..<400).map { HTTP2Site.token($0) }
     var paths: [String] = []
     for _ in 0..<2 {
       let path = try await site.make(#","rateLimit":20"#)
