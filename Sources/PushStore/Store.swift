@@ -116,6 +116,25 @@ package protocol Store: Sendable {
   /// Nil: there is none.
   func databaseState() async throws(StoreError) -> DatabaseState?
 
+  // MARK: Nodes
+  //
+  // The processes that share the store.
+
+  /// Those that have ever joined; nil: only one process can use the store.
+  func nodes() async throws(StoreError) -> [StoredNode]?
+  /// Makes the caller the only process that is alive.
+  ///
+  /// - Parameter former: an incarnation of the same node that has certainly ended.
+  /// - Returns: the incarnation of the caller; nil if another one is alive.
+  func join(_ node: String, replacing former: Int64?, at instant: StoreInstant) async throws(StoreError) -> Int64?
+  /// - Returns: false if another one has taken its place.
+  func beat(of incarnation: Int64) async throws(StoreError) -> Bool
+  /// Declares another one dead, as it was seen.
+  ///
+  /// - Returns: false if it has given a sign since.
+  func fence(_ node: StoredNode) async throws(StoreError) -> Bool
+  func leave(_ incarnation: Int64) async throws(StoreError)
+
   // MARK: Apps
   //
   // What operators have decided about them.
@@ -287,6 +306,14 @@ package struct DatabaseState: Sendable {
 
 extension Store {
   package func databaseState() async throws(StoreError) -> DatabaseState? { nil }
+
+  package func nodes() async throws(StoreError) -> [StoredNode]? { nil }
+  package func join(
+    _ node: String, replacing former: Int64?, at instant: StoreInstant
+  ) async throws(StoreError) -> Int64? { 0 }
+  package func beat(of incarnation: Int64) async throws(StoreError) -> Bool { true }
+  package func fence(_ node: StoredNode) async throws(StoreError) -> Bool { false }
+  package func leave(_ incarnation: Int64) async throws(StoreError) {}
 
   /// Where one writes at a time, others wait for as long: about 20 ms.
   package var importPortion: Int { 1_000 }

@@ -4,7 +4,7 @@ internal import PushStore
 /// beside it while machines are replaced one by one.
 enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
-  static let migrations = [intake, devices, campaigns, bridge, members, partitions]
+  static let migrations = [intake, devices, campaigns, bridge, members, partitions, nodes]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
   static let versions = """
@@ -160,6 +160,15 @@ enum PostgreSQLSchema {
       \(partitioned(table, by: "run", to: "4294967296"))
       """
     }.joined() + partitioned("notification_references", by: "day", to: "1")
+
+  /// Updated each two seconds, and never long.
+  private static let nodes = """
+    CREATE SEQUENCE incarnations;
+    CREATE TABLE nodes (
+      name text PRIMARY KEY, incarnation bigint NOT NULL, beat bigint NOT NULL, is_alive bool NOT NULL,
+      began_at bigint NOT NULL
+    ) WITH (fillfactor = 50);
+    """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {
     """

@@ -32,8 +32,6 @@ package final class PostgreSQLStore: Store {
     static let outcomes = Duration.seconds(5)
     static let bulk = Duration.seconds(60)
     static let schema = Duration.seconds(60)
-    /// In which the server notices that a former process has ended.
-    static let farewell = Duration.seconds(3)
   }
 
   /// Opens the database, and brings its tables up to date.
@@ -60,28 +58,6 @@ package final class PostgreSQLStore: Store {
     outcomes = Mutex(Outcomes(session: session, sequence: sequence))
     pool = PostgreSQLPool(servers)
     names = PostgreSQLNames(pool)
-  }
-
-  /// A service calls this before it serves: two would send the same campaigns.
-  ///
-  /// - Throws: ``StoreError``, `away`, while another service has sessions there.
-  package func demandAlone() throws(StoreError) {
-    let patience = MonotonicTime.after(Limit.farewell)
-    while true {
-      let others = try outcomes.withLock { outcomes throws(StoreError) in
-        try outcomes.session.run(by: .after(Limit.request)) { connection, deadline throws(StoreError) in
-          try connection.otherServices(by: deadline)
-        }
-      }
-      guard let other = others.first else { return }
-      guard patience.millisecondsLeft > 0 else {
-        throw StoreError(
-          .away, path: settings.name,
-          "the service on \(other.node) uses the database \(settings.name), and only one may: end it, or, if its "
-            + "machine is lost, its sessions at the server, such as \(other.session)")
-      }
-      pauseThread(for: .milliseconds(100))
-    }
   }
 
   package func close() throws(StoreError) {

@@ -21,6 +21,14 @@ package enum StoreConfiguration: Hashable, Sendable {
     return path ?? FilePath.resolve("store.db", besides: file)
   }
 
+  /// What this machine is called among those that share the store.
+  var node: String {
+    switch self {
+    case .file: ""
+    case .postgreSQL(let settings): settings.node
+    }
+  }
+
   /// With which the names of the files begin that a service keeps beside its store.
   func base(besides file: String) -> String { path(besides: file) ?? FilePath.resolve("store", besides: file) }
 
@@ -31,9 +39,7 @@ package enum StoreConfiguration: Hashable, Sendable {
     case .file: return try SQLiteStore(path: base(besides: file), isVisitor: isVisitor)
     case .postgreSQL(let settings):
       #if PostgreSQL
-      let store = try PostgreSQLStore(isVisitor ? settings.asVisitor : settings)
-      if !isVisitor { try store.demandAlone() }
-      return store
+      return try PostgreSQLStore(isVisitor ? settings.asVisitor : settings)
       #else
       throw Self.isMissing(settings)
       #endif

@@ -46,6 +46,7 @@ package final class Daemon: Sendable {
   let certificate: ServerCertificate?
   /// Nil: no client is served over the binary protocol.
   package let bridge: Bridge?
+  let membership: NodeMembership
   private let statistics: ServiceStatistics
   /// What `/readyz` says. Denied first when the service ends, so that others send elsewhere.
   private let isReady = Atomic<Bool>(false)
@@ -114,6 +115,9 @@ package final class Daemon: Sendable {
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
+    membership = NodeMembership(
+      store: store, name: configuration.store.node, folder: configuration.journal.directory ?? ".", clock: clock,
+      manager: manager, logger: logger)
     metrics.observe(deployment)
   }
 
@@ -153,6 +157,7 @@ package final class Daemon: Sendable {
     }
     // With `sync: never` the last outcomes may not be durable yet.
     try await outcomes.finish()
+    await membership.leave()
     try store.close()
     return .stopped
   }
@@ -233,6 +238,7 @@ package final class Daemon: Sendable {
 
   /// Recovers all acknowledged notifications. Requests are served afterwards.
   func recover(_ run: Run) async throws {
+    try await membership.enter()
     try outcomes.restoreDeferred()
     await pauseApps()
     try await bridge?.apps.restore()
@@ -254,6 +260,7 @@ package final class Daemon: Sendable {
   /// They are stopped in the reverse order.
   private func services(_ run: Run, _ front: Front) -> [ServiceGroupConfiguration.ServiceConfiguration] {
     var services: [any Service] = [
+      membership,
       Supervision(
         manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
       Maintenance(

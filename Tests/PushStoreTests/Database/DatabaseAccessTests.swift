@@ -153,23 +153,4 @@ struct DatabaseAccessTests {
     #expect(state.transactionAge == nil)
     try store.close()
   }
-
-  @Test("a second service waits for the first, whose machine it names; visitors do not count")
-  func onlyOne() throws {
-    let server = try PostgreSQLServer()
-    var settings = try server.makeSettings()
-    settings.node = "first"
-    let visitor = try PostgreSQLStore(settings.asVisitor)
-    let first = try PostgreSQLStore(settings)
-    try first.demandAlone()
-    settings.node = "second"
-    let second = try PostgreSQLStore(settings)
-    let error = #expect(throws: StoreError.self) { try second.demandAlone() }
-    #expect(error?.kind == .away)
-    #expect(error?.description.contains("the service on first uses the database") == true)
-    try first.close()
-    try second.demandAlone()
-    try second.close()
-    try visitor.close()
-  }
 }

@@ -1,0 +1,17 @@
+/// A process that uses a store which several machines share.
+package struct StoredNode: Hashable, Sendable {
+  /// Of its machine, or of its place in the deployment.
+  package let name: String
+  /// Counts the processes of all nodes.
+  package let incarnation: Int64
+  /// Counted by the process while it lives.
+  package let beat: Int64
+  /// False: it has left, or another one has taken its place.
+  package let isAlive: Bool
+  package let beganAt: StoreInstant
+
+  package init(name: String, incarnation: Int64, beat: Int64, isAlive: Bool, beganAt: StoreInstant) {
+    (self.name, self.incarnation, self.beat) = (name, incarnation, beat)
+    (self.isAlive, self.beganAt) = (isAlive, beganAt)
+  }
+}

@@ -1,0 +1,47 @@
+package import PushStore
+
+extension PostgreSQLStore {
+  package func nodes() async throws(StoreError) -> [StoredNode]? {
+    let rows = try await read("SELECT name, incarnation, beat, is_alive, began_at FROM nodes ORDER BY name")
+    return rows.map { rows, row in
+      StoredNode(
+        name: rows.text(row, 0), incarnation: rows.int(row, 1), beat: rows.int(row, 2), isAlive: rows.flag(row, 3),
+        beganAt: rows.instant(row, 4))
+    }
+  }
+
+  package func join(
+    _ node: String, replacing former: Int64?, at instant: StoreInstant
+  ) async throws(StoreError) -> Int64? {
+    let rows = try await write([
+      // One after the other: what two have seen before is no reason for both.
+      PostgreSQLStatement("SELECT version FROM schema_version FOR UPDATE"),
+      PostgreSQLStatement(
+        """
+        INSERT INTO nodes (name, incarnation, beat, is_alive, began_at)
+        SELECT $1, nextval('incarnations'), 0, true, $3
+        WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE is_alive AND NOT (name = $1 AND incarnation = $2))
+        ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, beat = 0, is_alive = true,
+          began_at = excluded.began_at
+        RETURNING incarnation
+        """, .text(node), .int(former ?? 0), .instant(instant)),
+    ])[1]
+    return rows.count == 0 ? nil : rows.int(0, 0)
+  }
+
+  package func beat(of incarnation: Int64) async throws(StoreError) -> Bool {
+    try await write("UPDATE nodes SET beat = beat + 1 WHERE incarnation = $1 AND is_alive", .int(incarnation))
+      .changedCount == 1
+  }
+
+  package func fence(_ node: StoredNode) async throws(StoreError) -> Bool {
+    try await write(
+      "UPDATE nodes SET is_alive = false WHERE name = $1 AND incarnation = $2 AND beat = $3 AND is_alive",
+      .text(node.name), .int(node.incarnation), .int(node.beat)
+    ).changedCount == 1
+  }
+
+  package func leave(_ incarnation: Int64) async throws(StoreError) {
+    try await write("UPDATE nodes SET is_alive = false WHERE incarnation = $1", .int(incarnation))
+  }
+}

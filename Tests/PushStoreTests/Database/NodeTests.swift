@@ -1,0 +1,51 @@
+internal import PushStore
+internal import Support
+internal import Testing
+
+@testable internal import PushStorePostgreSQL
+
+@Suite("Nodes of a database")
+struct NodeTests {
+  private static let now = StoreInstant(milliseconds: 5)
+
+  @Test("one at a time is alive, until it leaves, is fenced as it was seen, or its own next process joins")
+  func oneAlive() async throws {
+    let store = try PostgreSQLStore(try PostgreSQLServer.shared.get().makeSettings())
+    #expect(try await store.nodes() == [])
+    let first = try #require(try await store.join("one", replacing: nil, at: Self.now))
+    #expect(try await store.join("two", replacing: nil, at: Self.now) == nil)
+    // Another process of the same name, whose journal does not know the first.
+    #expect(try await store.join("one", replacing: nil, at: Self.now) == nil)
+    #expect(try await store.join("two", replacing: first, at: Self.now) == nil)
+    let next = try #require(try await store.join("one", replacing: first, at: Self.now))
+    #expect(next > first)
+    #expect(try await !store.beat(of: first))
+    let seen = try #require(try await store.nodes()?.first)
+    #expect(try await store.beat(of: next))
+    // It has given a sign since.
+    #expect(try await !store.fence(seen))
+    let silent = try #require(try await store.nodes()?.first)
+    #expect(silent.beat == seen.beat + 1)
+    #expect(try await store.fence(silent))
+    #expect(try await !store.beat(of: next))
+    let other = try #require(try await store.join("two", replacing: nil, at: Self.now))
+    #expect(try await store.join("one", replacing: next, at: Self.now) == nil)
+    try await store.leave(other)
+    #expect(try await store.join("one", replacing: next, at: Self.now) != nil)
+    #expect(try await store.nodes()?.filter(\.isAlive).map(\.name) == ["one"])
+    try store.close()
+  }
+
+  @Test("of many that join at the same time one does")
+  func race() async throws {
+    let store = try PostgreSQLStore(try PostgreSQLServer.shared.get().makeSettings())
+    let joined = try await withThrowingTaskGroup(of: Int64?.self) { group in
+      for node in 0..<8 {
+        group.addTask { try await store.join("\(node)", replacing: nil, at: Self.now) }
+      }
+      return try await group.reduce(into: 0) { if $1 != nil { $0 += 1 } }
+    }
+    #expect(joined == 1)
+    try store.close()
+  }
+}
