@@ -126,7 +126,7 @@ package protocol Store: Sendable {
   ///
   /// - Parameter former: an incarnation of the same node that has certainly ended.
   /// - Returns: the incarnation of the caller; nil if another one is alive.
-  func join(_ node: String, replacing former: Int64?, at instant: StoreInstant) async throws(StoreError) -> Int64?
+  func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64?
   /// - Returns: false if another one has taken its place.
   func beat(of incarnation: Int64) async throws(StoreError) -> Bool
   /// Declares another one dead, as it was seen.
@@ -308,9 +308,7 @@ extension Store {
   package func databaseState() async throws(StoreError) -> DatabaseState? { nil }
 
   package func nodes() async throws(StoreError) -> [StoredNode]? { nil }
-  package func join(
-    _ node: String, replacing former: Int64?, at instant: StoreInstant
-  ) async throws(StoreError) -> Int64? { 0 }
+  package func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64? { 0 }
   package func beat(of incarnation: Int64) async throws(StoreError) -> Bool { true }
   package func fence(_ node: StoredNode) async throws(StoreError) -> Bool { false }
   package func leave(_ incarnation: Int64) async throws(StoreError) {}

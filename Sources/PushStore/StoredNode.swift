@@ -8,10 +8,8 @@ package struct StoredNode: Hashable, Sendable {
   package let beat: Int64
   /// False: it has left, or another one has taken its place.
   package let isAlive: Bool
-  package let beganAt: StoreInstant
 
-  package init(name: String, incarnation: Int64, beat: Int64, isAlive: Bool, beganAt: StoreInstant) {
-    (self.name, self.incarnation, self.beat) = (name, incarnation, beat)
-    (self.isAlive, self.beganAt) = (isAlive, beganAt)
+  package init(name: String, incarnation: Int64, beat: Int64, isAlive: Bool) {
+    (self.name, self.incarnation, self.beat, self.isAlive) = (name, incarnation, beat, isAlive)
   }
 }

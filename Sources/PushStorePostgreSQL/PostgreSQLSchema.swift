@@ -165,8 +165,7 @@ enum PostgreSQLSchema {
   private static let nodes = """
     CREATE SEQUENCE incarnations;
     CREATE TABLE nodes (
-      name text PRIMARY KEY, incarnation bigint NOT NULL, beat bigint NOT NULL, is_alive bool NOT NULL,
-      began_at bigint NOT NULL
+      name text PRIMARY KEY, incarnation bigint NOT NULL, beat bigint NOT NULL, is_alive bool NOT NULL
     ) WITH (fillfactor = 50);
     """
 

@@ -2,29 +2,25 @@ package import PushStore
 
 extension PostgreSQLStore {
   package func nodes() async throws(StoreError) -> [StoredNode]? {
-    let rows = try await read("SELECT name, incarnation, beat, is_alive, began_at FROM nodes ORDER BY name")
+    let rows = try await read("SELECT name, incarnation, beat, is_alive FROM nodes ORDER BY name")
     return rows.map { rows, row in
       StoredNode(
-        name: rows.text(row, 0), incarnation: rows.int(row, 1), beat: rows.int(row, 2), isAlive: rows.flag(row, 3),
-        beganAt: rows.instant(row, 4))
+        name: rows.text(row, 0), incarnation: rows.int(row, 1), beat: rows.int(row, 2), isAlive: rows.flag(row, 3))
     }
   }
 
-  package func join(
-    _ node: String, replacing former: Int64?, at instant: StoreInstant
-  ) async throws(StoreError) -> Int64? {
+  package func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64? {
     let rows = try await write([
       // One after the other: what two have seen before is no reason for both.
       PostgreSQLStatement("SELECT version FROM schema_version FOR UPDATE"),
       PostgreSQLStatement(
         """
-        INSERT INTO nodes (name, incarnation, beat, is_alive, began_at)
-        SELECT $1, nextval('incarnations'), 0, true, $3
+        INSERT INTO nodes (name, incarnation, beat, is_alive)
+        SELECT $1, nextval('incarnations'), 0, true
         WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE is_alive AND NOT (name = $1 AND incarnation = $2))
-        ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, beat = 0, is_alive = true,
-          began_at = excluded.began_at
+        ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, beat = 0, is_alive = true
         RETURNING incarnation
-        """, .text(node), .int(former ?? 0), .instant(instant)),
+        """, .text(node), .int(former ?? 0)),
     ])[1]
     return rows.count == 0 ? nil : rows.int(0, 0)
   }

@@ -152,20 +152,6 @@ package final class PostgreSQLStore: Store {
 }
 
 extension PostgreSQLConnection {
-  /// The sessions of services there, besides this one.
-  func otherServices(by deadline: MonotonicTime) throws(StoreError) -> [(node: String, session: Int64)] {
-    let rows = try run(
-      [
-        PostgreSQLStatement(
-          """
-          SELECT application_name, pid FROM pg_stat_activity
-          WHERE datname = current_database() AND pid <> pg_backend_pid() AND starts_with(application_name, $1)
-          ORDER BY backend_start
-          """, .text(PostgreSQLSettings.servicePrefix))
-      ], by: deadline)[0]
-    return rows.map { (String($0.text($1, 0).dropFirst(PostgreSQLSettings.servicePrefix.count)), $0.int($1, 1)) }
-  }
-
   /// Brings the tables up to date.
   func migrate(_ name: String, by deadline: MonotonicTime) throws(StoreError) {
     try script(PostgreSQLSchema.versions, by: deadline)

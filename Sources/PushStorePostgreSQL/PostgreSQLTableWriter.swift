@@ -24,7 +24,15 @@ package final class PostgreSQLTableWriter {
     let deadline = MonotonicTime.after(Self.limit)
     connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
     try connection.migrate(settings.name, by: deadline)
-    guard try connection.otherServices(by: deadline).isEmpty else {
+    let services = try connection.run(
+      [
+        PostgreSQLStatement(
+          """
+          SELECT count(*) FROM pg_stat_activity
+          WHERE datname = current_database() AND pid <> pg_backend_pid() AND starts_with(application_name, $1)
+          """, .text(PostgreSQLSettings.servicePrefix))
+      ], by: deadline)[0]
+    guard services.int(0, 0) == 0 else {
       throw StoreError(
         .unusable, path: settings.name, "a service uses the database \(settings.name); stop it first")
     }

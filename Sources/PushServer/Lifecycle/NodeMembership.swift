@@ -67,7 +67,7 @@ final class NodeMembership: Service {
 
   private func join(replacing former: Int64?) async throws -> Int64? {
     try await clock.waiting { () async throws(StoreError) in
-      try await store.join(name, replacing: former, at: clock.now)
+      try await store.join(name, replacing: former)
     }
   }
 

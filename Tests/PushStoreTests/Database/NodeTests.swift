@@ -6,18 +6,16 @@ internal import Testing
 
 @Suite("Nodes of a database")
 struct NodeTests {
-  private static let now = StoreInstant(milliseconds: 5)
-
   @Test("one at a time is alive, until it leaves, is fenced as it was seen, or its own next process joins")
   func oneAlive() async throws {
     let store = try PostgreSQLStore(try PostgreSQLServer.shared.get().makeSettings())
     #expect(try await store.nodes() == [])
-    let first = try #require(try await store.join("one", replacing: nil, at: Self.now))
-    #expect(try await store.join("two", replacing: nil, at: Self.now) == nil)
+    let first = try #require(try await store.join("one", replacing: nil))
+    #expect(try await store.join("two", replacing: nil) == nil)
     // Another process of the same name, whose journal does not know the first.
-    #expect(try await store.join("one", replacing: nil, at: Self.now) == nil)
-    #expect(try await store.join("two", replacing: first, at: Self.now) == nil)
-    let next = try #require(try await store.join("one", replacing: first, at: Self.now))
+    #expect(try await store.join("one", replacing: nil) == nil)
+    #expect(try await store.join("two", replacing: first) == nil)
+    let next = try #require(try await store.join("one", replacing: first))
     #expect(next > first)
     #expect(try await !store.beat(of: first))
     let seen = try #require(try await store.nodes()?.first)
@@ -28,10 +26,10 @@ struct NodeTests {
     #expect(silent.beat == seen.beat + 1)
     #expect(try await store.fence(silent))
     #expect(try await !store.beat(of: next))
-    let other = try #require(try await store.join("two", replacing: nil, at: Self.now))
-    #expect(try await store.join("one", replacing: next, at: Self.now) == nil)
+    let other = try #require(try await store.join("two", replacing: nil))
+    #expect(try await store.join("one", replacing: next) == nil)
     try await store.leave(other)
-    #expect(try await store.join("one", replacing: next, at: Self.now) != nil)
+    #expect(try await store.join("one", replacing: next) != nil)
     #expect(try await store.nodes()?.filter(\.isAlive).map(\.name) == ["one"])
     try store.close()
   }
@@ -41,7 +39,7 @@ struct NodeTests {
     let store = try PostgreSQLStore(try PostgreSQLServer.shared.get().makeSettings())
     let joined = try await withThrowingTaskGroup(of: Int64?.self) { group in
       for node in 0..<8 {
-        group.addTask { try await store.join("\(node)", replacing: nil, at: Self.now) }
+        group.addTask { try await store.join("\(node)", replacing: nil) }
       }
       return try await group.reduce(into: 0) { if $1 != nil { $0 += 1 } }
     }
