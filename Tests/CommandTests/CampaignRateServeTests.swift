@@ -4,7 +4,7 @@ internal import Testing
 
 @Suite("the rate of campaigns of carillon serve", .inProcess, .timeLimit(.minutes(20)))
 struct CampaignRateServeTests {
-  @Test("a campaign is sent as fast as its rate says, whatever of it cannot be sent, and no faster")
+  @Test("a campaign is sent no faster than its rate says, whatever of it cannot be sent")
   func rate() async throws {
     let perSecond = 200
     let running = try await RunningServe.withCampaigns()
@@ -23,8 +23,7 @@ struct CampaignRateServeTests {
     let taken = ended.timeIntervalSince(began)
     // The first chunk is sent at once.
     #expect(taken >= Double(seconds) * 0.95, "\(count) in \(taken) s")
-    // A machine that is busy with other work takes some time of its own.
-    #expect(taken <= Double(seconds) * 1.6, "\(count) in \(taken) s")
+    // How much slower depends on the machine: ``PacedAudienceTests`` asks it in virtual time.
     #expect(try await running.end().count == count)
   }
 

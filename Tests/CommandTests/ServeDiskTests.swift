@@ -86,7 +86,9 @@ struct ServeDiskTests {
     return (try await serve.start(preparation: "ulimit -S -f 4000 && exec"), upstream, key)
   }
 
-  @Test("a start without room waits, says so, and serves once there is room; a port in use is named with its key")
+  @Test(
+    "a start without room waits, says so, and serves once there is room; a port in use is named with its key",
+    .ofStoreFile)
   func start() async throws {
     let serve = try ServeSite()
     let upstream = try await serve.site.simulate()
