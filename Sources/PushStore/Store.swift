@@ -122,10 +122,11 @@ package protocol Store: Sendable {
 
   /// Those that have ever joined; nil: only one process can use the store.
   func nodes() async throws(StoreError) -> [StoredNode]?
-  /// Makes the caller the only process that is alive.
+  /// Makes the caller the only process of its node that is alive. It carries on what `former`
+  /// carried.
   ///
   /// - Parameter former: an incarnation of the same node that has certainly ended.
-  /// - Returns: the incarnation of the caller; nil if another one is alive.
+  /// - Returns: the incarnation of the caller; nil if another one of the same name is alive.
   func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64?
   /// - Returns: false if another one has taken its place.
   func beat(of incarnation: Int64) async throws(StoreError) -> Bool
@@ -133,7 +134,14 @@ package protocol Store: Sendable {
   ///
   /// - Returns: false if it has given a sign since.
   func fence(_ node: StoredNode) async throws(StoreError) -> Bool
+  /// Makes the caller the one node that does what only one may do, if nobody alive is.
+  ///
+  /// - Returns: whether the caller is.
+  func lead(_ incarnation: Int64) async throws(StoreError) -> Bool
   func leave(_ incarnation: Int64) async throws(StoreError)
+
+  /// Who sends which members of campaigns. Nil: one process sends all of them.
+  var ledger: (any Ledger)? { get }
 
   // MARK: Apps
   //
@@ -311,9 +319,11 @@ extension Store {
   package func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64? { 0 }
   package func beat(of incarnation: Int64) async throws(StoreError) -> Bool { true }
   package func fence(_ node: StoredNode) async throws(StoreError) -> Bool { false }
+  package func lead(_ incarnation: Int64) async throws(StoreError) -> Bool { true }
   package func leave(_ incarnation: Int64) async throws(StoreError) {}
 
-  /// Where one writes at a time, others wait for as long: about 20 ms.
+  package var ledger: (any Ledger)? { nil }
+
   package var importPortion: Int { 1_000 }
   package var concurrentImportCount: Int { 1 }
 

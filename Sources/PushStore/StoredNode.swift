@@ -8,8 +8,11 @@ package struct StoredNode: Hashable, Sendable {
   package let beat: Int64
   /// False: it has left, or another one has taken its place.
   package let isAlive: Bool
+  /// It does what only one may do.
+  package let leads: Bool
 
-  package init(name: String, incarnation: Int64, beat: Int64, isAlive: Bool) {
-    (self.name, self.incarnation, self.beat, self.isAlive) = (name, incarnation, beat, isAlive)
+  package init(name: String, incarnation: Int64, beat: Int64, isAlive: Bool, leads: Bool = false) {
+    (self.name, self.incarnation, self.beat) = (name, incarnation, beat)
+    (self.isAlive, self.leads) = (isAlive, leads)
   }
 }

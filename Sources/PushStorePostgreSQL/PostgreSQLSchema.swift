@@ -4,7 +4,7 @@ internal import PushStore
 /// beside it while machines are replaced one by one.
 enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
-  static let migrations = [intake, devices, campaigns, bridge, members, partitions, nodes]
+  static let migrations = [intake, devices, campaigns, bridge, members, partitions, nodes, segments]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
   static let versions = """
@@ -167,6 +167,29 @@ enum PostgreSQLSchema {
     CREATE TABLE nodes (
       name text PRIMARY KEY, incarnation bigint NOT NULL, beat bigint NOT NULL, is_alive bool NOT NULL
     ) WITH (fillfactor = 50);
+    """
+
+  /// A segment changes with each report, so its row is short and has no index on what changes.
+  private static let segments = """
+    CREATE TABLE leases (name text PRIMARY KEY, holder bigint NOT NULL);
+    ALTER TABLE campaign_parts ADD COLUMN is_shared bool NOT NULL DEFAULT false;
+    ALTER TABLE campaign_parts ADD COLUMN is_open bool NOT NULL DEFAULT false;
+    ALTER TABLE campaign_parts ADD COLUMN divided_key bigint NOT NULL DEFAULT 0;
+    CREATE TABLE segments (
+      campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, part bigint NOT NULL, first_key bigint NOT NULL,
+      last_key bigint NOT NULL, count bigint NOT NULL, owner bigint, epoch bigint NOT NULL DEFAULT 0,
+      report bigint NOT NULL DEFAULT 0, granted bigint NOT NULL DEFAULT 0, inherited bigint NOT NULL DEFAULT 0,
+      settled bytea NOT NULL DEFAULT '', doubted bytea NOT NULL DEFAULT '', account bytea, base bytea,
+      row_count bigint NOT NULL DEFAULT 0, is_settled bool NOT NULL DEFAULT false,
+      PRIMARY KEY (campaign, part, first_key)
+    ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
+      autovacuum_vacuum_cost_delay = 0);
+    CREATE INDEX open_segments ON segments (campaign, part, first_key) WHERE NOT is_settled;
+    CREATE TABLE segment_rows (
+      campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, part bigint NOT NULL, first_key bigint NOT NULL,
+      epoch bigint NOT NULL, after bigint NOT NULL, count bigint NOT NULL, rows bytea NOT NULL,
+      PRIMARY KEY (campaign, part, first_key, epoch, after)
+    );
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

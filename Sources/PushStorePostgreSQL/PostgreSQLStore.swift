@@ -16,6 +16,8 @@ package final class PostgreSQLStore: Store {
   let pool: PostgreSQLPool
   /// For threads that may wait. One of them writes at a time.
   private let outcomes: Mutex<Outcomes>
+  /// For reports to the ledger, which must not wait for outcomes.
+  private let ledgerSession: Mutex<PostgreSQLSession>
   let names: PostgreSQLNames
   let days = PostgreSQLKnownDays()
 
@@ -56,6 +58,7 @@ package final class PostgreSQLStore: Store {
       return try connection.transaction([insert, find], by: deadline)[1].int(0, 0)
     }
     outcomes = Mutex(Outcomes(session: session, sequence: sequence))
+    ledgerSession = Mutex(PostgreSQLSession(servers))
     pool = PostgreSQLPool(servers)
     names = PostgreSQLNames(pool)
   }
@@ -63,6 +66,7 @@ package final class PostgreSQLStore: Store {
   package func close() throws(StoreError) {
     pool.close()
     outcomes.withLock { $0.session.close() }
+    ledgerSession.withLock { $0.close() }
   }
 
   // MARK: Running statements
@@ -109,6 +113,15 @@ package final class PostgreSQLStore: Store {
   func writeNow(_ statements: [PostgreSQLStatement]) throws(StoreError) {
     try outcomes.withLock { outcomes throws(StoreError) in
       _ = try outcomes.session.run(by: .after(Limit.outcomes)) { connection, deadline throws(StoreError) in
+        try connection.transaction(statements, by: deadline)
+      }
+    }
+  }
+
+  /// On the caller's thread, which may wait.
+  func writeToLedger(_ statements: [PostgreSQLStatement]) throws(StoreError) -> [PostgreSQLRows] {
+    try ledgerSession.withLock { session throws(StoreError) in
+      try session.run(by: .after(Limit.outcomes)) { connection, deadline throws(StoreError) in
         try connection.transaction(statements, by: deadline)
       }
     }

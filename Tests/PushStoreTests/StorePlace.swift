@@ -34,7 +34,7 @@ final class StorePlace: Sendable {
 
   /// As often as a test likes, but once at a time.
   func open() throws(StoreError) -> any Store {
-    if let disk { return SimulatedStore(disk) }
+    if let disk { return SimulatedStore(disk, hasLedger: true) }
     guard let database else { return try SQLiteStore(path: folder.path("store.db")) }
     return try PostgreSQLStore(database)
   }

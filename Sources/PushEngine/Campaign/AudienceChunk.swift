@@ -78,13 +78,14 @@ package struct AudienceEntry: Sendable {
   /// A mark in the audience. Reading from there gives this chunk's entries again, perhaps after
   /// some of earlier chunks.
   package var mark = AudienceMark(offset: 0, line: 1)
-  /// The origin of recovered entries: neighbours in one lane's ring, of one fate. Nil: read from
-  /// the audience.
+  /// The origin of recovered entries: neighbours in one lane's ring. Nil: read from the audience.
   var origin: Origin?
+  /// Whether the entries have been sent before. Who sets another one than `unsent` in a chunk of an
+  /// audience has counted the copies that may arrive.
+  package var fate = RecoveredRun.Fate.unsent
 
   struct Origin {
     let lane: UInt64
-    let fate: RecoveredRun.Fate
     /// The position of the first entry in that lane's ring.
     let position: UInt64
   }
@@ -144,6 +145,7 @@ package struct AudienceEntry: Sendable {
     tokenEnd = 0
     payloadEnd = 0
     origin = nil
+    fate = .unsent
   }
 
   package subscript(index: Int) -> AudienceEntry {

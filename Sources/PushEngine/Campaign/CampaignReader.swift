@@ -145,8 +145,15 @@ struct CampaignReader {
       case .nothingFor(let duration): await shared.rate.pause(duration)
       case .entries:
         ledger.ages.took(through: chunk[chunk.count - 1].line, now: shared.loop.now)
-        rejectMalformed(chunk)
-        if reservoir == nil { _ = await submit(chunk) } else { nextIndex = await submitOrStore(chunk, of: audience) }
+        let outcome = policy.outcome(of: chunk.fate)
+        settleUnsent(chunk, outcome)
+        if outcome != nil {
+          nextIndex = chunk.count
+        } else if reservoir == nil {
+          _ = await submit(chunk)
+        } else {
+          nextIndex = await submitOrStore(chunk, of: audience)
+        }
         took(chunk, before: nextIndex)
       }
     }
@@ -189,12 +196,13 @@ struct CampaignReader {
     shared.readerContinues()
   }
 
-  private mutating func rejectMalformed(_ chunk: AudienceChunk) {
+  /// Settles what cannot be sent; with an outcome for those that could be, all of it.
+  private mutating func settleUnsent(_ chunk: AudienceChunk, _ outcome: Outcome?) {
     progress?.began(chunk)
-    guard chunk.readyCount < chunk.count else { return }
+    guard chunk.readyCount < chunk.count || outcome != nil else { return }
     for index in (progress?.recordedCount ?? 0)..<chunk.count {
       let entry = chunk[index]
-      guard let outcome = entry.kind.outcome else { continue }
+      guard let outcome = entry.kind.outcome ?? outcome else { continue }
       ledger.settledAtIntake(line: entry.line, token: chunk.text(of: entry), outcome)
     }
     if progress != nil { ledger.flushReports() }
@@ -259,9 +267,10 @@ struct CampaignReader {
     // Counted before a lane can see them, so that the account never has more outcomes than
     // submissions.
     if chunk.origin == nil { ledger.submitted(run.count) }
-    let mayHaveArrived = chunk.origin.map { $0.fate != .unsent } ?? false
-    ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk), copies: mayHaveArrived ? run.count : 0)
-    if mayHaveArrived, ledger.wantsDoubt {
+    let mayHaveArrived = chunk.fate != .unsent
+    let countsCopies = mayHaveArrived && chunk.origin != nil
+    ledger.mayHaveArrivedTwice(newlyDoubtedCount(run, of: chunk), copies: countsCopies ? run.count : 0)
+    if countsCopies, ledger.wantsDoubt {
       let entries = (run.first..<run.end).lazy.map { chunk[$0] }
       ledger.reportDoubt(lines: entries.filter { $0.kind == .ready }.map(\.line))
     }
@@ -301,7 +310,7 @@ struct CampaignReader {
     var header = EnqueueHeader(run: taken, position: nil)
     let range = origin..<(origin + UInt64(run.blockCount))
     header.source = EnqueueHeader.Source(lane: from.lane, range: range, newlyDoubted: newlyDoubtedCount(run, of: chunk))
-    header.isInDoubt = from.fate != .unsent
+    header.isInDoubt = chunk.fate != .unsent
     return journal.enqueue(header, run.shape, run.entries(of: chunk))
   }
 
@@ -312,7 +321,8 @@ struct CampaignReader {
   ) -> Bool {
     let end = shared.journal?.plantedMistake == .positionsRunAhead ? chunk.count : run.end
     let position = progress?.position(before: end, of: chunk)
-    guard write(EnqueueHeader(run: taken, position: position)) else { return false }
+    let header = EnqueueHeader(run: taken, position: position, isInDoubt: chunk.fate != .unsent)
+    guard write(header) else { return false }
     if let position { progress?.recorded(position, before: end) }
     return true
   }
@@ -320,7 +330,7 @@ struct CampaignReader {
   /// The number of notifications that may have arrived and did not count as possible duplicates
   /// before.
   private func newlyDoubtedCount(_ run: ChunkRun, of chunk: AudienceChunk) -> Int {
-    chunk.origin?.fate == .unknown && shared.journal?.plantedMistake != .doubtIsNotCounted ? run.count : 0
+    chunk.fate == .unknown && shared.journal?.plantedMistake != .doubtIsNotCounted ? run.count : 0
   }
 }
 

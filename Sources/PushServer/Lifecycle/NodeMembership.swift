@@ -50,11 +50,16 @@ final class NodeMembership: Service {
     var waitsFor: String?
     let former = formerIncarnation
     while let nodes = try await clock.waiting({ () async throws(StoreError) in try await store.nodes() }) {
-      let others = nodes.filter { $0.isAlive && !($0.name == name && $0.incarnation == former) }
-      if others.isEmpty, let joined = try await join(replacing: former) { return try note(joined) }
+      let own = incarnation.load(ordering: .relaxed)
+      if own == 0, let joined = try await join(replacing: former) {
+        try note(joined)
+        continue
+      }
+      if own != 0, try await lead(own) { return }
+      let others = nodes.filter { $0.isAlive && $0.incarnation != own && $0.incarnation != former }
       let signs = others.map { NodeWatch.Sign(node: $0.name, incarnation: $0.incarnation, beat: $0.beat) }
       for silent in watch.note(signs, at: clock.uptime) { try await fence(silent, among: others) }
-      if let other = others.first, waitsFor != other.name {
+      if let other = others.first(where: \.leads) ?? others.first, waitsFor != other.name {
         waitsFor = other.name
         logger.notice(
           "another service has the store: this one waits until it ends, or is silent",
@@ -69,6 +74,10 @@ final class NodeMembership: Service {
     try await clock.waiting { () async throws(StoreError) in
       try await store.join(name, replacing: former)
     }
+  }
+
+  private func lead(_ own: Int64) async throws -> Bool {
+    try await clock.waiting { () async throws(StoreError) in try await store.lead(own) }
   }
 
   private func fence(_ sign: NodeWatch.Sign, among nodes: [StoredNode]) async throws {
@@ -110,7 +119,7 @@ final class NodeMembership: Service {
       return
     }
     guard !isAlive else { return }
-    throw Fenced(by: (try? await store.nodes())??.first { $0.isAlive }?.name)
+    throw Fenced(by: (try? await store.nodes())??.first { $0.leads }?.name)
   }
 
   /// The last call: others need not wait until this one is silent.

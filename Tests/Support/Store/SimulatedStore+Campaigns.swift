@@ -159,11 +159,12 @@ extension StoreContents {
   fileprivate mutating func forget(_ heads: some Sequence<CampaignHead>) -> [StoredUUID] {
     heads.map(\.id).map { id in
       (campaigns[id], parts[id], members[id]) = (nil, nil, nil)
+      ledger.forget(id)
       return id
     }
   }
 
-  fileprivate mutating func change(
+  mutating func change(
     _ number: Int, of campaign: StoredUUID, _ body: (inout StoredCampaignPart) -> Void
   ) {
     guard let index = parts[campaign]?.firstIndex(where: { $0.number == number }) else {

@@ -41,15 +41,20 @@ package final class SimulatedStore: Store {
   private let loop: SimulatedLoop?
   private let faults: Faults
   private let state: Mutex<State>
+  private let hasLedger: Bool
 
   /// - Parameter loop: has the time for faults; nil: there are none.
-  package init(_ disk: StoreDisk, _ loop: SimulatedLoop? = nil, _ faults: Faults = Faults(), seed: UInt64 = 0) {
-    (self.disk, self.loop, self.faults) = (disk, loop, faults)
+  package init(
+    _ disk: StoreDisk, _ loop: SimulatedLoop? = nil, _ faults: Faults = Faults(), seed: UInt64 = 0,
+    hasLedger: Bool = false
+  ) {
+    (self.disk, self.loop, self.faults, self.hasLedger) = (disk, loop, faults, hasLedger)
     state = Mutex(State(random: SeededGenerator(seed: seed), absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
   package var file: String? { nil }
   package var logByteCount: Int { 0 }
+  package var ledger: (any Ledger)? { hasLedger ? self : nil }
   package func close() throws(StoreError) {}
 
   /// Nothing of what the process asks for reaches the disk any more.
@@ -100,13 +105,15 @@ package final class SimulatedStore: Store {
     return result
   }
 
-  func callNow(_ body: (inout StoreContents) throws(StoreError) -> Void) throws(StoreError) {
+  func callNow<Result: Sendable>(
+    _ body: (inout StoreContents) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
     let fails = state.withLock { state in
       state.writeCount += 1
       return state.isDead || faults.failsAtWrite.map { state.writeCount >= $0 } ?? false
     }
     if fails { throw .simulated(.full, "the disk is full") }
     guard !isAway else { throw .simulated(.away, "it is locked") }
-    try disk.change(body)
+    return try disk.change(body)
   }
 }

@@ -44,6 +44,7 @@ package struct StoreContents: Sendable {
   package var campaigns: [StoredUUID: StoredCampaign] = [:]
   package internal(set) var parts: [StoredUUID: [StoredCampaignPart]] = [:]
   var members: [StoredUUID: [MemberPiece]] = [:]
+  package var ledger = LedgerContents()
 
   var frames: [BridgeClient: [ForwardedFrames]] = [:]
   var ends: [UInt64: EndedConnection] = [:]

@@ -1,0 +1,60 @@
+/// Who sends which members of campaigns, and how far they are, for nodes that share a store.
+///
+/// A part of a campaign is divided into segments. A node claims one, is granted its lines some at a
+/// time, and reports what became of them. If it dies, another one claims the segment, and knows
+/// from the last report who may have got the notification already.
+package protocol Ledger: Sendable {
+  /// Parts of open campaigns that nodes carry, in the order of their campaigns.
+  ///
+  /// - Parameters:
+  ///   - apps: whose campaigns the caller can send.
+  ///   - states: of campaigns of any app.
+  func sharedParts(of apps: [String], orIn states: [String]) async throws(StoreError) -> [SharedPart]
+
+  /// Lets nodes send some parts of a campaign, and no others. They have begun then, and are
+  /// shared for good.
+  func share(parts numbers: [Int], of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError)
+
+  /// The members of a part behind a key, in the order of their keys, at most `limit` ranges.
+  func memberRanges(
+    of campaign: StoredUUID, part: Int, after key: Int64, limit: Int
+  ) async throws(StoreError) -> [MemberRange]
+
+  /// Makes segments of a part, once.
+  ///
+  /// - Parameter key: the last one that is in a segment by now; 0: none is.
+  /// - Returns: false if another key is the last one.
+  func divide(
+    _ ranges: [MemberRange], of campaign: StoredUUID, part: Int, after key: Int64
+  ) async throws(StoreError) -> Bool
+
+  func sharedProgress(of campaigns: [StoredUUID]) async throws(StoreError) -> [StoredUUID: [Int: SharedPartProgress]]
+
+  /// Gets segments that nobody carries, or whose owner is no longer alive, for a living node.
+  ///
+  /// - Parameters:
+  ///   - incarnation: of the node.
+  ///   - known: what it carries. What else it owns it has got by a call whose answer was lost.
+  func claimSegments(
+    of campaign: StoredUUID, part: Int, limit: Int, by incarnation: Int64, known: [SegmentID]
+  ) async throws(StoreError) -> [StoredSegment]
+
+  /// What a node owns, in the order of campaigns, parts and keys. A new process of a node has what
+  /// the one before it had.
+  func segments(of incarnation: Int64) async throws(StoreError) -> [StoredSegment]
+
+  /// Writes all reports of segments that the node owns in the epoch of the report, each of them
+  /// once. It may be called again with the same reports.
+  ///
+  /// - Returns: the parts of those that were written, and how they are now.
+  func report(
+    _ reports: [SegmentReport], by incarnation: Int64
+  ) throws(StoreError) -> [SegmentID: SharedPart]
+
+  /// Rows of the lists of a campaign's segments, in the order of parts and keys.
+  ///
+  /// - Returns: nil at the end.
+  func outcomeRows(
+    of campaign: StoredUUID, after cursor: OutcomeRowsCursor?, limit: Int
+  ) async throws(StoreError) -> (rows: [UInt8], next: OutcomeRowsCursor)?
+}

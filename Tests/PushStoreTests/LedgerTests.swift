@@ -1,0 +1,216 @@
+internal import PushStore
+internal import Support
+internal import Testing
+
+@Suite("The ledger of segments")
+struct LedgerTests {
+  static let kinds: [StoreKind] = [.simulated, .postgreSQL]
+  private static let campaign = StoredUUID(high: 5, low: 1)
+  private static func at(_ milliseconds: Int64) -> StoreInstant { StoreInstant(milliseconds: milliseconds) }
+
+  /// A store with a running campaign whose part 0 has these members.
+  private static func prepared(
+    _ place: StorePlace, members: [[Int64]] = [[1, 2, 3], [5, 8], [9]]
+  ) async throws -> (any Store, any Ledger) {
+    let store = try place.open()
+    try await add(campaign, to: store, members: members)
+    return (store, try #require(store.ledger))
+  }
+
+  static func add(_ id: StoredUUID, to store: any Store, members: [[Int64]]) async throws {
+    var record = StoredCampaign(id: id, app: "news", state: "running", content: Array("{}".utf8), createdAt: at(1))
+    record.lastKey = members.last?.last ?? 0
+    #expect(try await store.add(record, openLimit: 9))
+    try await store.add([0, 1].map { StoredCampaignPart(number: $0, dueAt: at(2), content: []) }, of: id)
+    let pieces = members.map { MemberPiece(part: 0, keys: $0) }
+    #expect(try await store.cut(id, from: 0, through: record.lastKey ?? 0, adding: pieces))
+  }
+
+  static func report(_ segment: StoredSegment, number: Int64 = 1, granted: Int = 0) -> SegmentReport {
+    SegmentReport(
+      id: segment.id, epoch: segment.epoch, number: number, granted: granted, settled: [], doubted: [], account: [1],
+      base: [2])
+  }
+
+  @Test("members become segments once, and only shared parts of open campaigns are offered", arguments: kinds)
+  func dividing(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    let id = Self.campaign
+    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 2)
+    #expect(ranges == [MemberRange(keys: 1...3, count: 3), MemberRange(keys: 5...8, count: 2)])
+    #expect(try await ledger.memberRanges(of: id, part: 0, after: 8, limit: 9).map(\.count) == [1])
+    #expect(try await ledger.sharedParts(of: ["news"], orIn: []).isEmpty)
+    #expect(try await ledger.sharedProgress(of: [id])[id] == nil)
+    try await ledger.share(parts: [0], of: id, at: Self.at(7))
+    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    #expect(try await !ledger.divide(ranges, of: id, part: 0, after: 0))
+    #expect(try await !ledger.divide(ranges, of: StoredUUID(high: 9, low: 9), part: 0, after: 0))
+    #expect(try await ledger.divide([], of: id, part: 0, after: 8))
+    let part = SharedPart(campaign: id, part: 0, state: "running", isOpen: true, hasFreeSegments: true)
+    #expect(try await ledger.sharedParts(of: ["news", "chat"], orIn: []) == [part])
+    #expect(try await ledger.sharedParts(of: ["chat"], orIn: ["paused"]).isEmpty)
+    #expect(try await ledger.sharedParts(of: [], orIn: ["paused", "running"]) == [part])
+    #expect(try await store.progress(of: id).map(\.begunAt) == [Self.at(7), nil])
+    var progress = SharedPartProgress()
+    (progress.dividedKey, progress.segmentCount) = (8, 2)
+    #expect(try await ledger.sharedProgress(of: [id]) == [id: [0: progress]])
+    try await ledger.share(parts: [1], of: id, at: Self.at(7))
+    #expect(try await ledger.sharedParts(of: ["news"], orIn: []).map(\.isOpen) == [false, true])
+    #expect(try await ledger.sharedParts(of: ["news"], orIn: []).map(\.hasFreeSegments) == [true, false])
+    try store.end([EndedCampaignPart(campaign: id, number: 0, account: [], endedAt: Self.at(3))])
+    #expect(try await ledger.sharedParts(of: ["news"], orIn: []).map(\.part) == [1])
+    try store.close()
+  }
+
+  @Test("a segment has one owner, and who takes it over knows what the one before could send", arguments: kinds)
+  func owners(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    let id = Self.campaign
+    try await ledger.share(parts: [0], of: id, at: Self.at(7))
+    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 9)
+    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    let first = try #require(try await store.join("one", replacing: nil))
+    let second = try #require(try await store.join("two", replacing: nil))
+    #expect(try await ledger.claimSegments(of: id, part: 0, limit: 1, by: 99, known: []).isEmpty)
+    let claimed = try await ledger.claimSegments(of: id, part: 0, limit: 2, by: first, known: [])
+    #expect(claimed.map(\.id.firstKey) == [1, 5])
+    #expect(claimed.map(\.epoch) == [1, 1])
+    #expect(claimed.map(\.count) == [3, 2])
+    let other = try await ledger.claimSegments(of: id, part: 0, limit: 9, by: second, known: [])
+    #expect(other.map(\.id.firstKey) == [9])
+    #expect(try await !ledger.sharedParts(of: ["news"], orIn: [])[0].hasFreeSegments)
+    var told = Self.report(claimed[0], granted: 2)
+    told.settled = [0, 1]
+    told.rows = OutcomeRows(after: 0, count: 1, bytes: Array("1\n".utf8))
+    let stranger = Self.report(other[0])
+    // Only what it owns is written, again and again to the same effect.
+    for _ in 0..<2 {
+      let written = try ledger.report([told, stranger], by: first)
+      #expect(written.keys.map(\.firstKey) == [1])
+      #expect(written.values.map(\.state) == ["running"])
+      #expect(written.values.map(\.isOpen) == [true])
+    }
+    #expect(try await ledger.sharedProgress(of: [id])[id]?[0]?.accounts == [[1]])
+    // One that comes late changes nothing.
+    let later = SegmentReport(
+      id: told.id, epoch: 1, number: 2, granted: 3, settled: [0, 2], doubted: [], account: [7], base: [2],
+      rows: OutcomeRows(after: 1, count: 1, bytes: Array("2\n".utf8)))
+    #expect(try ledger.report([later], by: first).count == 1)
+    #expect(try ledger.report([told], by: first).isEmpty)
+    #expect(try await ledger.segments(of: first).map(\.settled) == [[0, 2], []])
+    // It dies, and the next one has what it left.
+    let dead = try #require(try await store.nodes()?.first)
+    #expect(try await store.fence(dead))
+    let taken = try await ledger.claimSegments(of: id, part: 0, limit: 9, by: second, known: other.map(\.id))
+    #expect(taken.map(\.id.firstKey) == [1, 5])
+    #expect(taken.map(\.epoch) == [2, 2])
+    #expect(taken.map(\.inherited) == [3, 0])
+    #expect(taken.map(\.granted) == [3, 0])
+    #expect(taken[0].settled == [0, 2])
+    #expect(taken[0].account == [7])
+    #expect(taken[0].base == nil)
+    #expect(taken[0].rowCount == 0)
+    // What the former owner still says counts no more.
+    let late = SegmentReport(
+      id: claimed[0].id, epoch: 1, number: 9, granted: 3, settled: [], doubted: [], account: [], base: [])
+    #expect(try ledger.report([late], by: first).isEmpty)
+    var rest = Self.report(taken[0], granted: 3)
+    rest.rows = OutcomeRows(after: 0, count: 1, bytes: Array("3\n".utf8))
+    rest.isSettled = true
+    #expect(try ledger.report([rest], by: second).count == 1)
+    #expect(try await ledger.segments(of: second).map(\.id.firstKey) == [5, 9])
+    #expect(try await ledger.sharedProgress(of: [id])[id]?[0]?.settledSegmentCount == 1)
+    try await Self.check(rows: "1\n2\n3\n", of: id, in: ledger)
+    try store.close()
+  }
+
+  private static func check(rows: String, of id: StoredUUID, in ledger: any Ledger) async throws {
+    for limit in [1, 2, 9] {
+      var (cursor, read): (OutcomeRowsCursor?, [UInt8]) = (nil, [])
+      while let next = try await ledger.outcomeRows(of: id, after: cursor, limit: limit) {
+        read += next.rows
+        cursor = next.next
+      }
+      #expect(String(decoding: read, as: UTF8.self) == rows)
+    }
+  }
+
+  @Test(
+    "what is given back has no owner; a lost answer to a claim is asked for again; the next process goes on",
+    arguments: kinds)
+  func release(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    let id = Self.campaign
+    try await ledger.share(parts: [0], of: id, at: Self.at(7))
+    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 9)
+    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    let first = try #require(try await store.join("one", replacing: nil))
+    let claimed = try await ledger.claimSegments(of: id, part: 0, limit: 2, by: first, known: [])
+    // It knows the first one only.
+    let again = try await ledger.claimSegments(of: id, part: 0, limit: 1, by: first, known: [claimed[0].id])
+    #expect(again.map(\.id.firstKey) == [5])
+    #expect(again.map(\.epoch) == [2])
+    var back = Self.report(claimed[0], granted: 3)
+    back.isReleased = true
+    #expect(try ledger.report([back], by: first).count == 1)
+    #expect(try ledger.report([back], by: first).isEmpty)
+    #expect(try await ledger.segments(of: first).map(\.id.firstKey) == [5])
+    let next = try #require(try await store.join("one", replacing: first))
+    #expect(try await ledger.segments(of: next).map(\.id.firstKey) == [5])
+    #expect(try await ledger.segments(of: next).map(\.epoch) == [2])
+    #expect(try ledger.report([Self.report(again[0])], by: first).isEmpty)
+    #expect(try ledger.report([Self.report(again[0])], by: next).count == 1)
+    let taken = try await ledger.claimSegments(of: id, part: 0, limit: 1, by: next, known: again.map(\.id))
+    #expect(taken.map(\.id.firstKey) == [1])
+    #expect(taken.map(\.inherited) == [3])
+    try store.close()
+  }
+
+  @Test("one of the nodes that are alive leads", arguments: kinds)
+  func leading(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let first = try #require(try await store.join("one", replacing: nil))
+    let second = try #require(try await store.join("two", replacing: nil))
+    #expect(try await store.join("two", replacing: nil) == nil)
+    #expect(try await !store.lead(99))
+    #expect(try await store.lead(first))
+    #expect(try await store.lead(first))
+    #expect(try await !store.lead(second))
+    try await store.leave(first)
+    #expect(try await !store.beat(of: first))
+    #expect(try await !store.lead(first))
+    #expect(try await store.lead(second))
+    let third = try #require(try await store.join("one", replacing: nil))
+    #expect(try await !store.lead(third))
+    #expect(third > second)
+    try store.close()
+  }
+
+  @Test("a campaign that is forgotten leaves nothing in the ledger", arguments: kinds)
+  func forgotten(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    let id = Self.campaign
+    try await ledger.share(parts: [0], of: id, at: Self.at(7))
+    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 9)
+    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    let node = try #require(try await store.join("one", replacing: nil))
+    let claimed = try await ledger.claimSegments(of: id, part: 0, limit: 9, by: node, known: [])
+    var told = Self.report(claimed[0])
+    told.rows = OutcomeRows(after: 0, count: 1, bytes: [1])
+    #expect(try ledger.report([told], by: node).count == 1)
+    var record = try #require(try await store.campaign(id))
+    record.endedAt = Self.at(5)
+    #expect(try await store.update(record, from: record.version))
+    #expect(try await ledger.sharedParts(of: ["news"], orIn: []).isEmpty)
+    #expect(try await store.forgetCampaigns(endedBefore: Self.at(9), limit: 9) == [id])
+    #expect(try await ledger.segments(of: node).isEmpty)
+    #expect(try await ledger.outcomeRows(of: id, after: nil, limit: 9)?.rows == nil)
+    #expect(try ledger.report([told], by: node).isEmpty)
+    try store.close()
+  }
+}

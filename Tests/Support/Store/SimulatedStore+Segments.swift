@@ -1,0 +1,298 @@
+package import PushStore
+
+/// Nodes and segments, as a simulated store has them.
+package struct LedgerContents: Sendable {
+  struct Segment {
+    var row: StoredSegment
+    var owner: Int64?
+  }
+
+  struct Rows {
+    let segment: SegmentID
+    let epoch: Int64
+    var rows: OutcomeRows
+
+    var cursor: OutcomeRowsCursor { OutcomeRowsCursor(segment: segment, epoch: epoch, after: rows.after) }
+  }
+
+  var nodes: [String: StoredNode] = [:]
+  var lastIncarnation: Int64 = 0
+  var leader: Int64?
+  /// In the order of campaigns, parts and keys.
+  var segments: [Segment] = []
+  var rows: [Rows] = []
+  /// The shared parts, and how far each is divided.
+  var dividedKeys: [StoredUUID: [Int: Int64]] = [:]
+  var openParts: [StoredUUID: Set<Int>] = [:]
+
+  func isFree(_ segment: Segment) -> Bool {
+    !segment.row.isSettled && !nodes.values.contains { $0.isAlive && $0.incarnation == segment.owner }
+  }
+
+  package var allSegments: [StoredSegment] { segments.map(\.row) }
+
+  mutating func forget(_ campaign: StoredUUID) {
+    segments.removeAll { $0.row.id.campaign == campaign }
+    rows.removeAll { $0.segment.campaign == campaign }
+    (dividedKeys[campaign], openParts[campaign]) = (nil, nil)
+  }
+}
+
+extension SimulatedStore: Ledger {
+  package func nodes() async throws(StoreError) -> [StoredNode]? {
+    guard ledger != nil else { return nil }
+    return try await call { contents in
+      contents.ledger.nodes.values.sorted { $0.name < $1.name }.map { node in
+        StoredNode(
+          name: node.name, incarnation: node.incarnation, beat: node.beat, isAlive: node.isAlive,
+          leads: node.isAlive && contents.ledger.leader == node.incarnation)
+      }
+    }
+  }
+
+  package func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64? {
+    guard ledger != nil else { return 0 }
+    return try await call { contents in
+      let known = contents.ledger.nodes[node]
+      if let known, known.isAlive, known.incarnation != former { return nil }
+      contents.ledger.lastIncarnation += 1
+      let joined = contents.ledger.lastIncarnation
+      contents.ledger.nodes[node] = StoredNode(name: node, incarnation: joined, beat: 0, isAlive: true)
+      if let former, contents.ledger.leader == former { contents.ledger.leader = joined }
+      for index in contents.ledger.segments.indices {
+        let segment = contents.ledger.segments[index]
+        if let former, segment.owner == former, !segment.row.isSettled {
+          contents.ledger.segments[index].owner = joined
+        }
+      }
+      return joined
+    }
+  }
+
+  package func beat(of incarnation: Int64) async throws(StoreError) -> Bool {
+    guard ledger != nil else { return true }
+    return try await call { contents in
+      guard let node = contents.ledger.nodes.values.first(where: { $0.incarnation == incarnation && $0.isAlive }) else {
+        return false
+      }
+      contents.ledger.nodes[node.name] = StoredNode(
+        name: node.name, incarnation: incarnation, beat: node.beat + 1, isAlive: true)
+      return true
+    }
+  }
+
+  package func fence(_ node: StoredNode) async throws(StoreError) -> Bool {
+    try await call { contents in
+      guard let now = contents.ledger.nodes[node.name], now.isAlive,
+        (now.incarnation, now.beat) == (node.incarnation, node.beat)
+      else { return false }
+      contents.ledger.nodes[node.name] = StoredNode(
+        name: node.name, incarnation: node.incarnation, beat: node.beat, isAlive: false)
+      return true
+    }
+  }
+
+  package func lead(_ incarnation: Int64) async throws(StoreError) -> Bool {
+    guard ledger != nil else { return true }
+    return try await call { contents in
+      let alive = contents.ledger.nodes.values.filter(\.isAlive).map(\.incarnation)
+      guard alive.contains(incarnation) else { return false }
+      if let leader = contents.ledger.leader, leader != incarnation, alive.contains(leader) { return false }
+      contents.ledger.leader = incarnation
+      return true
+    }
+  }
+
+  package func leave(_ incarnation: Int64) async throws(StoreError) {
+    guard ledger != nil else { return }
+    try await call { contents in
+      for node in contents.ledger.nodes.values where node.incarnation == incarnation {
+        contents.ledger.nodes[node.name] = StoredNode(
+          name: node.name, incarnation: incarnation, beat: node.beat, isAlive: false)
+      }
+    }
+  }
+
+  // MARK: Parts
+
+  package func sharedParts(of apps: [String], orIn states: [String]) async throws(StoreError) -> [SharedPart] {
+    try await call { contents in
+      let campaigns = contents.campaigns.values.filter {
+        (apps.contains($0.app) || states.contains($0.state)) && $0.endedAt == nil
+      }
+      return campaigns.sorted { $0.id.comes(before: $1.id) }.flatMap { campaign in
+        (contents.parts[campaign.id] ?? []).filter { $0.endedAt == nil }.compactMap {
+          contents.sharedPart(campaign.id, $0.number)
+        }
+      }
+    }
+  }
+
+  package func share(
+    parts numbers: [Int], of campaign: StoredUUID, at instant: StoreInstant
+  ) async throws(StoreError) {
+    try await call { contents in
+      let known = Set((contents.parts[campaign] ?? []).map(\.number)).intersection(numbers)
+      contents.ledger.openParts[campaign] = known
+      for number in known {
+        contents.ledger.dividedKeys[campaign, default: [:]][number, default: 0] += 0
+        contents.change(number, of: campaign) { $0.begunAt = $0.begunAt ?? instant }
+      }
+    }
+  }
+
+  package func memberRanges(
+    of campaign: StoredUUID, part: Int, after key: Int64, limit: Int
+  ) async throws(StoreError) -> [MemberRange] {
+    try await call { contents in
+      let pieces = (contents.members[campaign] ?? []).filter { $0.part == part && $0.last > key }
+      return pieces.sorted { $0.last < $1.last }.prefix(limit).map {
+        MemberRange(keys: $0.first...$0.last, count: $0.keys.count)
+      }
+    }
+  }
+
+  package func divide(
+    _ ranges: [MemberRange], of campaign: StoredUUID, part: Int, after key: Int64
+  ) async throws(StoreError) -> Bool {
+    guard let last = ranges.last?.keys.upperBound else { return true }
+    return try await call { contents in
+      guard let known = contents.parts[campaign], known.contains(where: { $0.number == part }),
+        contents.ledger.dividedKeys[campaign]?[part] ?? 0 == key
+      else { return false }
+      contents.ledger.dividedKeys[campaign, default: [:]][part] = last
+      contents.ledger.segments += ranges.map { range in
+        let id = SegmentID(campaign: campaign, part: part, firstKey: range.keys.lowerBound)
+        return LedgerContents.Segment(row: StoredSegment(id: id, lastKey: range.keys.upperBound, count: range.count))
+      }
+      contents.ledger.segments.sort { $0.row.id.comes(before: $1.row.id) }
+      return true
+    }
+  }
+
+  package func sharedProgress(
+    of campaigns: [StoredUUID]
+  ) async throws(StoreError) -> [StoredUUID: [Int: SharedPartProgress]] {
+    try await call { contents in
+      var found: [StoredUUID: [Int: SharedPartProgress]] = [:]
+      for campaign in campaigns {
+        for (number, key) in contents.ledger.dividedKeys[campaign] ?? [:] {
+          var part = SharedPartProgress()
+          part.dividedKey = key
+          for segment in contents.ledger.segments.map(\.row)
+          where segment.id.campaign == campaign && segment.id.part == number {
+            part.segmentCount += 1
+            if segment.isSettled { part.settledSegmentCount += 1 }
+            if let account = segment.account { part.accounts.append(account) }
+          }
+          found[campaign, default: [:]][number] = part
+        }
+      }
+      return found
+    }
+  }
+
+  // MARK: Segments
+
+  package func claimSegments(
+    of campaign: StoredUUID, part: Int, limit: Int, by incarnation: Int64, known: [SegmentID]
+  ) async throws(StoreError) -> [StoredSegment] {
+    try await call { contents in
+      guard contents.ledger.nodes.values.contains(where: { $0.isAlive && $0.incarnation == incarnation }) else {
+        return []
+      }
+      var claimed: [StoredSegment] = []
+      for index in contents.ledger.segments.indices where claimed.count < limit {
+        var segment = contents.ledger.segments[index]
+        guard segment.row.id.campaign == campaign, segment.row.id.part == part else { continue }
+        let isLost = segment.owner == incarnation && !segment.row.isSettled && !known.contains(segment.row.id)
+        guard isLost || contents.ledger.isFree(segment) else { continue }
+        segment.owner = incarnation
+        segment.row.epoch += 1
+        segment.row.inherited = segment.row.granted
+        (segment.row.base, segment.row.rowCount, segment.row.reportNumber) = (nil, 0, 0)
+        contents.ledger.segments[index] = segment
+        claimed.append(segment.row)
+      }
+      return claimed
+    }
+  }
+
+  package func segments(of incarnation: Int64) async throws(StoreError) -> [StoredSegment] {
+    try await call { contents in
+      contents.ledger.segments.filter { $0.owner == incarnation && !$0.row.isSettled }.map(\.row)
+    }
+  }
+
+  package func report(
+    _ reports: [SegmentReport], by incarnation: Int64
+  ) throws(StoreError) -> [SegmentID: SharedPart] {
+    guard !reports.isEmpty else { return [:] }
+    return try callNow { contents in
+      var written: [SegmentID: SharedPart] = [:]
+      for report in reports {
+        guard let index = contents.ledger.segments.firstIndex(where: { $0.row.id == report.id }) else { continue }
+        var segment = contents.ledger.segments[index]
+        guard segment.owner == incarnation, segment.row.epoch == report.epoch,
+          segment.row.reportNumber <= report.number
+        else { continue }
+        segment.row.reportNumber = report.number
+        segment.row.granted = max(segment.row.granted, report.granted)
+        (segment.row.settled, segment.row.doubted) = (report.settled, report.doubted)
+        (segment.row.account, segment.row.base) = (report.account, report.base)
+        segment.row.rowCount = max(segment.row.rowCount, report.rows.after + report.rows.count)
+        segment.row.isSettled = report.isSettled
+        if report.isReleased { segment.owner = nil }
+        contents.ledger.segments[index] = segment
+        contents.ledger.add(report)
+        written[report.id] = contents.sharedPart(report.id.campaign, report.id.part)
+      }
+      return written
+    }
+  }
+
+  package func outcomeRows(
+    of campaign: StoredUUID, after cursor: OutcomeRowsCursor?, limit: Int
+  ) async throws(StoreError) -> (rows: [UInt8], next: OutcomeRowsCursor)? {
+    try await call { contents in
+      let all = contents.ledger.rows.filter { $0.segment.campaign == campaign }
+        .sorted { $0.cursor.comes(before: $1.cursor) }
+      let found = all.filter { rows in cursor.map { $0.comes(before: rows.cursor) } ?? true }.prefix(limit)
+      return found.last.map { (found.flatMap(\.rows.bytes), $0.cursor) }
+    }
+  }
+}
+
+extension LedgerContents {
+  fileprivate mutating func add(_ report: SegmentReport) {
+    guard report.rows.count > 0 else { return }
+    let new = Rows(segment: report.id, epoch: report.epoch, rows: report.rows)
+    if let index = rows.firstIndex(where: { $0.cursor == new.cursor }) { rows[index] = new } else { rows.append(new) }
+  }
+}
+
+extension StoreContents {
+  /// Nil: it is not shared.
+  fileprivate func sharedPart(_ id: StoredUUID, _ number: Int) -> SharedPart? {
+    guard ledger.dividedKeys[id]?[number] != nil, let campaign = campaigns[id] else { return nil }
+    return SharedPart(
+      campaign: id, part: number, state: campaign.state, isOpen: ledger.openParts[id]?.contains(number) == true,
+      hasFreeSegments: ledger.segments.contains {
+        $0.row.id.campaign == id && $0.row.id.part == number && ledger.isFree($0)
+      })
+  }
+}
+
+extension SegmentID {
+  fileprivate func comes(before other: SegmentID) -> Bool {
+    (campaign.high, campaign.low, Int64(part), firstKey)
+      < (other.campaign.high, other.campaign.low, Int64(other.part), other.firstKey)
+  }
+}
+
+extension OutcomeRowsCursor {
+  fileprivate func comes(before other: OutcomeRowsCursor) -> Bool {
+    if segment != other.segment { return segment.comes(before: other.segment) }
+    return (epoch, after) < (other.epoch, other.after)
+  }
+}
