@@ -1,5 +1,6 @@
 internal import NIOCore
 internal import NIOPosix
+internal import PushEngine
 package import PushStore
 internal import PushTransport
 package import PushWire
@@ -17,6 +18,26 @@ package protocol ServiceClock: Sendable {
 }
 
 extension ServiceClock {
+  /// Returns when there is a signal, after the duration, or when the task is cancelled.
+  func sleep(for duration: Duration, orUntil signal: ReaderSignal) async {
+    await withDiscardingTaskGroup { tasks in
+      tasks.addTask {
+        do {
+          try await sleep(for: duration)
+          signal.set()
+        } catch {
+          // There was a signal before.
+        }
+      }
+      await withTaskCancellationHandler {
+        await signal.wait()
+      } onCancel: {
+        signal.set()
+      }
+      tasks.cancelAll()
+    }
+  }
+
   /// Calls the store again each second while it is away: for what must be in it because of what was
   /// done already.
   package func waiting<Result: Sendable>(_ body: () async throws(StoreError) -> Result) async throws -> Result {

@@ -13,7 +13,9 @@ package protocol Ledger: Sendable {
 
   /// Lets nodes send some parts of a campaign, and no others. They have begun then, and are
   /// shared for good.
-  func share(parts numbers: [Int], of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError)
+  ///
+  /// - Parameter parts: until when each may be sent: nodes stop by themselves then.
+  func share(parts: [Int: StoreInstant], of campaign: StoredUUID, at instant: StoreInstant) async throws(StoreError)
 
   /// The members of a part behind a key, in the order of their keys, at most `limit` ranges.
   func memberRanges(
@@ -42,6 +44,11 @@ package protocol Ledger: Sendable {
   /// What a node owns, in the order of campaigns, parts and keys. A new process of a node has what
   /// the one before it had.
   func segments(of incarnation: Int64) async throws(StoreError) -> [StoredSegment]
+
+  /// Gives segments back as they are, so that others can claim them.
+  ///
+  /// - Parameter segments: with the epochs in which the node got them.
+  func release(_ segments: [SegmentID: Int64], by incarnation: Int64) async throws(StoreError)
 
   /// Writes all reports of segments that the node owns in the epoch of the report, each of them
   /// once. It may be called again with the same reports.

@@ -32,12 +32,19 @@ package struct PostgreSQLSettings: Hashable, Sendable {
   package var connectionCount = 8
   /// What this machine is called among those that use the database.
   package var node: String
+  /// The name of the journal whose outcomes are written. Nil: as the machine is called.
+  package var journal: String?
+  /// An older version wrote them under the name of the machine.
+  package var isOlderJournal = false
   /// A service may use the database at the same time.
   package var isVisitor = false
 
   package init(hosts: [Host], database: String, user: String, node: String) {
     (self.hosts, self.database, self.user, self.node) = (hosts, database, user, node)
   }
+
+  /// Under which outcomes are written and counted.
+  package var writer: String { journal ?? node }
 
   package var asVisitor: PostgreSQLSettings {
     var settings = self

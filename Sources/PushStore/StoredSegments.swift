@@ -76,8 +76,6 @@ package struct SegmentReport: Hashable, Sendable {
   package var base: [UInt8]
   package var rows: OutcomeRows
   package var isSettled = false
-  /// Whether the owner gives it back.
-  package var isReleased = false
 
   package init(
     id: SegmentID, epoch: Int64, number: Int64, granted: Int, settled: [UInt8], doubted: [UInt8], account: [UInt8],
@@ -95,13 +93,13 @@ package struct SharedPart: Hashable, Sendable {
   package let part: Int
   /// Of the campaign.
   package let state: String
-  /// Whether it may be sent at present.
-  package let isOpen: Bool
+  /// Until when it may be sent; nil: it may not be sent at present.
+  package let openUntil: StoreInstant?
   /// Whether it has segments that nobody carries.
   package let hasFreeSegments: Bool
 
-  package init(campaign: StoredUUID, part: Int, state: String, isOpen: Bool, hasFreeSegments: Bool) {
-    (self.campaign, self.part, self.state, self.isOpen) = (campaign, part, state, isOpen)
+  package init(campaign: StoredUUID, part: Int, state: String, openUntil: StoreInstant?, hasFreeSegments: Bool) {
+    (self.campaign, self.part, self.state, self.openUntil) = (campaign, part, state, openUntil)
     self.hasFreeSegments = hasFreeSegments
   }
 }

@@ -173,7 +173,7 @@ enum PostgreSQLSchema {
   private static let segments = """
     CREATE TABLE leases (name text PRIMARY KEY, holder bigint NOT NULL);
     ALTER TABLE campaign_parts ADD COLUMN is_shared bool NOT NULL DEFAULT false;
-    ALTER TABLE campaign_parts ADD COLUMN is_open bool NOT NULL DEFAULT false;
+    ALTER TABLE campaign_parts ADD COLUMN open_until bigint;
     ALTER TABLE campaign_parts ADD COLUMN divided_key bigint NOT NULL DEFAULT 0;
     CREATE TABLE segments (
       campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, part bigint NOT NULL, first_key bigint NOT NULL,

@@ -6,12 +6,12 @@ extension PostgreSQLStore {
       try days.prepare(changes.began.map(\.at), connection, by: deadline)
       let free = try changes.acceptedLines(besides: connection, by: deadline)
       _ = try connection.transaction(
-        [batch] + changes.statements(accepting: free, node: settings.node), by: deadline)
+        [batch] + changes.statements(accepting: free, node: settings.writer), by: deadline)
     }
   }
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
-    let (node, days) = (settings.node, days)
+    let (node, days) = (settings.writer, days)
     // Whoever lost the answer asks for a run of its own, and nothing is counted twice.
     try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
       try days.prepare(changes.began.map(\.at), connection, by: deadline)
@@ -151,7 +151,7 @@ extension PostgreSQLStore {
       UPDATE runs SET ended_at = $4 WHERE node = $1 AND ended_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM unnest($2::bigint[], $3::bigint[]) AS kept (high, low)
         WHERE kept.high = runs.high AND kept.low = runs.low)
-      """, .text(settings.node), .ints(kept.map(\.high.stored)), .ints(kept.map { Int64($0.low) }), .instant(instant))
+      """, .text(settings.writer), .ints(kept.map(\.high.stored)), .ints(kept.map { Int64($0.low) }), .instant(instant))
   }
 
   package func forget(endedBefore instant: StoreInstant) async throws(StoreError) {

@@ -19,7 +19,7 @@ extension PostgreSQLStore: Ledger {
   package func sharedParts(of apps: [String], orIn states: [String]) async throws(StoreError) -> [SharedPart] {
     try await read(
       """
-      SELECT campaigns.id, parts.number, campaigns.state, parts.is_open,
+      SELECT campaigns.id, parts.number, campaigns.state, parts.open_until,
         EXISTS (SELECT 1 FROM segments WHERE campaign = parts.campaign AND part = parts.number AND \(Self.isFree))
       FROM campaigns JOIN campaign_parts AS parts ON parts.campaign = campaigns.id
       WHERE campaigns.ended_at IS NULL AND (campaigns.app = ANY ($1) OR campaigns.state = ANY ($2))
@@ -31,19 +31,25 @@ extension PostgreSQLStore: Ledger {
 
   private static func part(_ rows: PostgreSQLRows, _ row: Int) -> SharedPart {
     SharedPart(
-      campaign: rows.uuid(row, 0), part: Int(rows.int(row, 1)), state: rows.text(row, 2), isOpen: rows.flag(row, 3),
+      campaign: rows.uuid(row, 0), part: Int(rows.int(row, 1)), state: rows.text(row, 2),
+      openUntil: rows.optionalInstant(row, 3),
       hasFreeSegments: rows.flag(row, 4))
   }
 
   package func share(
-    parts numbers: [Int], of campaign: StoredUUID, at instant: StoreInstant
+    parts: [Int: StoreInstant], of campaign: StoredUUID, at instant: StoreInstant
   ) async throws(StoreError) {
+    let ordered = parts.sorted { $0.key < $1.key }
     try await write(
       """
-      UPDATE campaign_parts SET is_open = number = ANY ($2), is_shared = is_shared OR number = ANY ($2),
-        begun_at = CASE WHEN number = ANY ($2) THEN coalesce(begun_at, $3) ELSE begun_at END
-      WHERE campaign = $1 AND is_open <> (number = ANY ($2))
-      """, .uuid(campaign), .ints(numbers.map { Int64($0) }), .instant(instant))
+      UPDATE campaign_parts AS part SET open_until = told.until, is_shared = part.is_shared OR told.until IS NOT NULL,
+        begun_at = CASE WHEN told.until IS NULL THEN part.begun_at ELSE coalesce(part.begun_at, $4) END
+      FROM campaign_parts AS known LEFT JOIN unnest($2::bigint[], $3::bigint[]) AS told (number, until)
+        ON told.number = known.number
+      WHERE known.campaign = $1 AND part.campaign = $1 AND part.number = known.number
+        AND part.open_until IS DISTINCT FROM told.until
+      """, .uuid(campaign), .ints(ordered.map { Int64($0.key) }), .ints(ordered.map(\.value.milliseconds)),
+      .instant(instant))
   }
 
   package func memberRanges(
@@ -128,6 +134,18 @@ extension PostgreSQLStore: Ledger {
     return rows.map(Self.segment).sorted { $0.id.firstKey < $1.id.firstKey }
   }
 
+  package func release(_ segments: [SegmentID: Int64], by incarnation: Int64) async throws(StoreError) {
+    let ordered = segments.sorted { $0.key.comes(before: $1.key) }
+    try await write(
+      """
+      UPDATE segments SET owner = NULL
+      FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[]) AS given (campaign, part, first_key, epoch)
+      WHERE segments.campaign = given.campaign AND segments.part = given.part
+        AND segments.first_key = given.first_key AND segments.epoch = given.epoch AND segments.owner = $1
+      """, .int(incarnation), .uuids(ordered.map(\.key.campaign)), .ints(ordered.map { Int64($0.key.part) }),
+      .ints(ordered.map(\.key.firstKey)), .ints(ordered.map(\.value)))
+  }
+
   package func segments(of incarnation: Int64) async throws(StoreError) -> [StoredSegment] {
     try await read(
       """
@@ -167,13 +185,12 @@ extension PostgreSQLStore: Ledger {
       WITH told AS (
         SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
           $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bigint[], $13::bigint[], $14::bytea[],
-          $15::bigint[], $16::bigint[]) AS told (campaign, part, first_key, epoch, report, granted, settled, doubted,
-          account, base, after, count, rows, is_settled, is_released)
+          $15::bigint[]) AS told (campaign, part, first_key, epoch, report, granted, settled, doubted,
+          account, base, after, count, rows, is_settled)
       ), written AS (
         UPDATE segments SET report = told.report, granted = greatest(segments.granted, told.granted),
           settled = told.settled, doubted = told.doubted, account = told.account, base = told.base,
-          row_count = greatest(segments.row_count, told.after + told.count), is_settled = (told.is_settled = 1),
-          owner = CASE WHEN told.is_released = 1 THEN NULL ELSE segments.owner END
+          row_count = greatest(segments.row_count, told.after + told.count), is_settled = (told.is_settled = 1)
         FROM told
         WHERE segments.campaign = told.campaign AND segments.part = told.part AND segments.first_key = told.first_key
           AND segments.owner = $1 AND segments.epoch = told.epoch AND segments.report <= told.report
@@ -186,7 +203,7 @@ extension PostgreSQLStore: Ledger {
         ON CONFLICT (campaign, part, first_key, epoch, after) DO UPDATE
           SET count = excluded.count, rows = excluded.rows
       )
-      SELECT written.campaign, written.part, campaigns.state, parts.is_open, false, written.first_key
+      SELECT written.campaign, written.part, campaigns.state, parts.open_until, false, written.first_key
       FROM written JOIN campaigns ON campaigns.id = written.campaign
         JOIN campaign_parts AS parts ON parts.campaign = written.campaign AND parts.number = written.part
       """, .int(incarnation), .uuids(ordered.map(\.id.campaign)), .ints(ordered.map { Int64($0.id.part) }),
@@ -194,7 +211,7 @@ extension PostgreSQLStore: Ledger {
       .ints(ordered.map { Int64($0.granted) }), .blobs(ordered.map(\.settled)), .blobs(ordered.map(\.doubted)),
       .blobs(ordered.map(\.account)), .blobs(ordered.map(\.base)), .ints(ordered.map { Int64($0.rows.after) }),
       .ints(ordered.map { Int64($0.rows.count) }), .blobs(ordered.map(\.rows.bytes)),
-      .ints(ordered.map { $0.isSettled ? 1 : 0 }), .ints(ordered.map { $0.isReleased ? 1 : 0 }))
+      .ints(ordered.map { $0.isSettled ? 1 : 0 }))
     let rows = try writeToLedger([statement])[0]
     var written: [SegmentID: SharedPart] = [:]
     for row in 0..<rows.count {

@@ -43,7 +43,7 @@ package final class PostgreSQLStore: Store {
     self.settings = settings
     let servers = PostgreSQLServers(settings)
     let session = PostgreSQLSession(servers)
-    let node = settings.node
+    let node = settings.writer
     // A server that says nothing is known sooner than a long change of the schema takes.
     try session.run(by: .after(Limit.request)) { connection, deadline throws(StoreError) in
       _ = try connection.run([PostgreSQLStatement("SELECT 1")], by: deadline)
@@ -54,8 +54,16 @@ package final class PostgreSQLStore: Store {
       // A service can start while the standby is away.
       let known = try connection.run([find], by: deadline)[0]
       if known.count == 1 { return known.int(0, 0) }
-      let insert = PostgreSQLStatement("INSERT INTO node_writes VALUES ($1, 0) ON CONFLICT DO NOTHING", .text(node))
-      return try connection.transaction([insert, find], by: deadline)[1].int(0, 0)
+      var statements: [PostgreSQLStatement] = []
+      if settings.isOlderJournal {
+        statements = ["node_writes", "runs"].map { table in
+          PostgreSQLStatement(
+            "UPDATE \(table) SET node = $1 WHERE node = $2", .text(node), .text(settings.node))
+        }
+      }
+      statements.append(
+        PostgreSQLStatement("INSERT INTO node_writes VALUES ($1, 0) ON CONFLICT DO NOTHING", .text(node)))
+      return try connection.transaction(statements + [find], by: deadline)[statements.count].int(0, 0)
     }
     outcomes = Mutex(Outcomes(session: session, sequence: sequence))
     ledgerSession = Mutex(PostgreSQLSession(servers))
@@ -134,7 +142,7 @@ package final class PostgreSQLStore: Store {
   func writeBatch(
     _ body: (PostgreSQLConnection, _ batch: PostgreSQLStatement, MonotonicTime) throws(StoreError) -> Void
   ) throws(StoreError) {
-    let node = settings.node
+    let node = settings.writer
     try outcomes.withLock { outcomes throws(StoreError) in
       let next = outcomes.sequence + 1
       // Divides by zero unless this batch is the next one.

@@ -67,7 +67,7 @@ package final class PostgreSQLTableWriter {
     for row in rows {
       copy.addRow()
       for (column, cell) in zip(table.columns, row) { add(cell, column, of: row, types[column.name], to: &copy) }
-      if !node.isEmpty { copy.add(text: settings.node) }
+      if !node.isEmpty { copy.add(text: settings.writer) }
     }
     try connection.copy(copy, by: .after(Self.limit))
   }

@@ -7,7 +7,7 @@ internal import Testing
 @Suite("audiences of carillon serve", .timeLimit(.minutes(20)))
 struct CampaignAudienceServeTests {
   /// Registers devices before the service starts.
-  private static func register(
+  static func register(
     _ serve: ServeSite, _ devices: [(token: String, language: String?, zone: String?, tags: Set<String>)]
   ) async throws {
     let store = try serve.openStore()

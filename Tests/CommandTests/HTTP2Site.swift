@@ -26,6 +26,12 @@ struct HTTP2Site {
     try place.write(#"{"aps":{"timestamp":1700000000,"event":"update","content-state":{"score":1}}}"#, to: "goal.json")
   }
 
+  /// A folder of its own for a sender with the same credential, which trusts the same simulators.
+  init(sameCredentialAs other: HTTP2Site) throws {
+    (place, certificates) = (try Workplace(), other.certificates)
+    try FileManager.default.copyItem(atPath: other.place.path(Self.keyFile), toPath: place.path(Self.keyFile))
+  }
+
   struct Service {
     let simulator: any TestProgram
     let port: String

@@ -35,4 +35,54 @@ struct ServeNodesTests {
     third.send(SIGTERM)
     #expect(await third.ending().status == 0)
   }
+
+  /// How a service is lost.
+  enum Loss: String, CaseIterable, CustomTestStringConvertible {
+    case killed, stopped
+
+    var testDescription: String { rawValue }
+  }
+
+  @Test(
+    "a service is lost in mid-campaign: another one sends the rest, and whoever may have got it twice is counted",
+    arguments: Loss.allCases)
+  func lost(how loss: Loss) async throws {
+    let count = 6_000
+    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    let tokens = (0..<count).map { HTTP2Site.token($0, prefix: $0 % 100 == 50 ? "dead" : "00") }
+    let first = try await RunningServe(rules: CampaignServeTests.dead, scopes: ["campaigns", "read"]) {
+      try $0.configure($1, more: store)
+    } prepare: {
+      try await CampaignAudienceServeTests.register($0, tokens.map { ($0, nil, nil, []) })
+    }
+    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":1000"#)
+    try await first.campaigns.act(path, "start")
+    let site = try ServeSite(besides: first.serve)
+    try site.configure(first.upstream, more: store + "\ncluster: { node: second }")
+    async let second = site.start()
+    try await waitUntil("some are sent") { try await first.campaigns.campaign(path).progress.accepted > 1_000 }
+    first.service.process.send(loss == .killed ? SIGKILL : SIGSTOP)
+    let campaigns = CampaignSite(try await second, key: first.key)
+    #expect(try await campaigns.campaign(path).progress.accepted < count, "it is lost in the middle")
+    #expect(try await campaigns.ended(path).state == "finished")
+    if loss == .stopped {
+      first.service.process.send(SIGCONT)
+      #expect(await first.service.process.ending().status != 0)
+    }
+    let account = try await campaigns.account(path)
+    let dead = tokens.count { $0.hasPrefix("dead") }
+    #expect(account.submitted == count)
+    #expect(account.accepted.confirmed == count - dead)
+    #expect(account.rejected.total == dead)
+    #expect(try await campaigns.outcomes(path).count == dead)
+    let taken = try await first.serve.site.taken(first.upstream).compactMap(\.token)
+    #expect(Set(taken) == Set(tokens.filter { !$0.hasPrefix("dead") }))
+    #expect(account.possibleDuplicates > 0)
+    // A step ahead, and what was in flight.
+    #expect(account.possibleDuplicates <= 2 * 1_024)
+    #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
+    let service = try await second
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+  }
 }

@@ -59,6 +59,11 @@ struct ServeSite {
 
   init() throws { (site, store) = (try HTTP2Site(), try Self.makeStore()) }
 
+  /// A service with a journal of its own, for the simulators of another one.
+  init(besides other: ServeSite) throws {
+    (site, store) = (try HTTP2Site(sameCredentialAs: other.site), try Self.makeStore())
+  }
+
   /// - Parameters:
   ///   - settings: further settings of each app, such as `queue: { bytes: 64KiB }`.
   ///   - topic: of each app.

@@ -41,13 +41,18 @@ struct PacedAudienceTests {
 
   /// A file in memory, read a chunk at a time.
   private final class Lines: AudienceSource {
+    private struct Reading: ~Copyable {
+      var reader: AudienceReader
+      var position: Int
+    }
+
     private let bytes: [UInt8]
-    private let reading: Mutex<(reader: AudienceReader, position: Int)>
+    private let reading: Mutex<Reading>
 
     init(_ text: String) throws {
       bytes = Array(text.utf8)
       let header = try #require(try AudienceHeader.detect(bytes, isWhole: true))
-      reading = Mutex((AudienceReader(header, renderer: nil), header.byteCount))
+      reading = Mutex(Reading(reader: AudienceReader(header, renderer: nil), position: header.byteCount))
     }
 
     func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {

@@ -99,6 +99,16 @@ enum Seeds {
       83,
     ])
 
+  /// Campaigns that two nodes share, crashes.
+  static let sharedCampaigns = seeds(
+    100,
+    known: [
+      // A segment that was taken over, or continued, was granted nothing more.
+      148,
+      // Quiet hours began while the store was away, so that nodes did not hear of it.
+      49, 263,
+    ])
+
   /// HTTP/2 with one lasting fault.
   static let liveness = seeds(100, known: [])
 

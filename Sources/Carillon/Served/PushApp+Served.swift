@@ -107,6 +107,12 @@ extension Deployment {
     return CampaignAccount(account)
   }
 
+  /// Returns when everything that has happened so far is in the journal, and survives the machine.
+  package func makeJournalDurable() async throws(CarillonError) {
+    guard let journal = core.journal else { return }
+    try await describingErrors { try await journal.makeDurable() }
+  }
+
   /// Nothing can begin any more.
   package var hasEnded: Bool { core.isOver }
 

@@ -64,6 +64,9 @@ struct ServedListener: OutcomeListener {
   let events: ServedEvents
 
   var listsResumable: Bool { false }
+  var wantsAccepted: Bool { list.wantsAccepted }
+
+  func accepted(lines: [UInt64], _ confirmation: Confirmation) { list.accepted(lines: lines, confirmation) }
 
   func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     if outcome.saysGone {

@@ -11,9 +11,11 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
   /// next ones are; nil at the end.
   package typealias Pages = @Sendable (_ key: Int64, _ limit: Int) async throws -> (entries: [Entry], next: Int64?)
 
-  /// Puts entries of a page into a chunk, from an index on, as far as there is room. Returns the
-  /// index of the first one without room.
-  package typealias Taking = @Sendable (_ page: [Entry], _ index: Int, _ chunk: AudienceChunk) -> Int
+  /// Puts entries of a page into a chunk, from an index on, as far as there is room and they may be
+  /// sent. Returns the index of the first one that was not put there.
+  ///
+  /// `isPaced` is false if nothing of it is sent any more.
+  package typealias Taking = @Sendable (_ page: [Entry], _ index: Int, _ chunk: AudienceChunk, _ isPaced: Bool) -> Int
 
   private struct State {
     var page: [Entry] = []
@@ -98,6 +100,17 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
   package func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
 
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    try fill(chunk, isPaced: true)
+  }
+
+  package func fillUnpaced(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
+    try fill(chunk, isPaced: false)
+  }
+
+  /// What could not be read before may be readable now.
+  package func wake() { state.withLock { $0.signal }?.set() }
+
+  private func fill(_ chunk: AudienceChunk, isPaced: Bool) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
     let (supply, problem, hasRoom) = state.withLock { state -> (AudienceSupply, String?, Bool) in
       var hasRoom = false
@@ -105,9 +118,10 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
         (state.page, state.next, state.following) = (following, 0, nil)
         hasRoom = true
       }
-      state.next = take(state.page, state.next, chunk)
+      state.next = take(state.page, state.next, chunk, isPaced)
       if chunk.count > 0 { return (.entries, nil, hasRoom) }
-      return state.isFinished && state.following == nil ? (.end, state.problem, hasRoom) : (.waiting, nil, hasRoom)
+      let isOver = state.isFinished && state.following == nil && state.next == state.page.count
+      return isOver ? (.end, state.problem, hasRoom) : (.waiting, nil, hasRoom)
     }
     if hasRoom { room.set() }
     if let problem { throw AudienceError(path: nil, problem: .cannotRead(problem)) }

@@ -1,7 +1,7 @@
 internal import Carillon
 internal import Foundation
 package import PushEngine
-internal import PushWire
+package import PushWire
 internal import Synchronization
 
 /// What the rows of an ``OutcomesFile`` say.
@@ -137,6 +137,15 @@ package final class OutcomesFile: Sendable {
     state.pending.removeAll(keepingCapacity: true)
   }
 
+  /// A row without its line end, and without its source.
+  package static func row(
+    line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, namesTime: Bool
+  ) -> String {
+    let time = namesTime ? "," + (goneSince.map { String($0 / 1000) } ?? "") : ""
+    return "\(line),\(field(token)),\(outcome.kind.rawValue),"
+      + "\(field(outcome.kind == .rejected ? outcome.detail : ""))\(time)"
+  }
+
   /// RFC 4180. Spreadsheets run what begins with = + - @ as a formula, and a malformed line may say
   /// anything: such a field gets an apostrophe.
   package static func field(_ text: String) -> String {
@@ -161,10 +170,9 @@ package final class OutcomesFile: Sendable {
     func flush() { _ = file.finish() }
 
     func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-      let time = namesTime ? "," + (goneSince.map { String($0 / 1000) } ?? "") : ""
-      let reason = OutcomesFile.field(outcome.kind == .rejected ? outcome.detail : "")
-      file.append(
-        "\(line),\(OutcomesFile.field(channel ?? token)),\(outcome.kind.rawValue),\(reason)\(time)\(suffix)\n")
+      let row = OutcomesFile.row(
+        line: line, token: channel ?? token, outcome: outcome, goneSince: goneSince, namesTime: namesTime)
+      file.append("\(row)\(suffix)\n")
     }
   }
 }

@@ -98,11 +98,19 @@ struct CampaignReports: Sendable {
   }
 
   private func reports(_ records: [CampaignHead]) async throws -> [CampaignReport] {
-    let progress = try await controller.store.progress(of: records.filter(\.hasAccount).map(\.id))
-    return records.map { $0.hasAccount ? report($0, progress[$0.id] ?? []) : CampaignReport(record: $0) }
+    let ids = records.filter(\.hasAccount).map(\.id)
+    let progress = try await controller.store.progress(of: ids)
+    let open = ids.filter { progress[$0]?.contains { $0.endedAt == nil } == true }
+    let shared = open.isEmpty ? [:] : try await controller.store.ledger?.sharedProgress(of: open) ?? [:]
+    return records.map { record in
+      guard record.hasAccount else { return CampaignReport(record: record) }
+      return report(record, progress[record.id] ?? [], shared[record.id] ?? [:])
+    }
   }
 
-  private func report(_ record: CampaignHead, _ parts: [CampaignPartProgress]) -> CampaignReport {
+  private func report(
+    _ record: CampaignHead, _ parts: [CampaignPartProgress], _ shared: [Int: SharedPartProgress]
+  ) -> CampaignReport {
     var report = CampaignReport(record: record)
     let live = controller.live(record.id)
     report.partCount = parts.count
@@ -114,6 +122,8 @@ struct CampaignReports: Sendable {
       if let ended = part.account.flatMap(AccountJSON.account(reading:)) {
         report.account = report.account + ended
         report.endedPartCount += 1
+      } else if let shared = shared[part.number] {
+        report.account = report.account + shared.account
       } else if let campaign = live?.campaign(part: part.number) {
         report.account = report.account + campaign.accountSoFar
         if parts.count == 1 { report.fraction = campaign.fractionRead }

@@ -15,7 +15,7 @@ extension ServerConfiguration {
   }
 
   /// The keys that only `carillon serve` reads.
-  static let keys = ["api", "admin", "store", "shutdown", "retention", "log", "bridge"]
+  static let keys = ["api", "admin", "store", "shutdown", "retention", "log", "bridge", "cluster"]
 
   private init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
@@ -30,6 +30,7 @@ extension ServerConfiguration {
     if let value = parts[1] { admin = try Admin(value) }
     if let value = parts[2] { store = try StoreConfiguration(value) }
     if let value = parts[3] { shutdown = try Shutdown(value) }
+    if let value = parts[7] { try store.takeCluster(value) }
     if let value = parts[6] { bridge = try BridgeConfiguration(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }
     if let value = parts[5] { log = try Log(value) }

@@ -32,6 +32,16 @@ package enum StoreConfiguration: Hashable, Sendable {
   /// With which the names of the files begin that a service keeps beside its store.
   func base(besides file: String) -> String { path(besides: file) ?? FilePath.resolve("store", besides: file) }
 
+  /// Opens the store for the service with a journal.
+  ///
+  /// - Throws: ``StoreError``, ``CarillonError``.
+  func open(besides file: String, journal folder: String) throws -> (any Store, NodeFile?) {
+    guard case .postgreSQL(var settings) = self else { return (try open(besides: file), nil) }
+    let node = try NodeFile(folder: folder)
+    (settings.journal, settings.isOlderJournal) = (node.journal, node.isOlder)
+    return (try Self.postgreSQL(settings).open(besides: file), node)
+  }
+
   /// - Parameter isVisitor: A service may have it open, and keeps it in order.
   /// - Throws: ``StoreError``.
   package func open(besides file: String, isVisitor: Bool = false) throws(StoreError) -> any Store {
@@ -68,6 +78,17 @@ package enum StoreConfiguration: Hashable, Sendable {
 }
 
 extension StoreConfiguration {
+  /// How this machine takes part, if several share the store.
+  mutating func takeCluster(_ node: YAMLNode) throws(ConfigurationError) {
+    guard case .postgreSQL(var settings) = self else {
+      throw node.error("needs a store that machines can share: \"store: { postgres: … }\"; add one, or take it out")
+    }
+    var reader = try YAMLReader(node)
+    if let value = reader.take("node") { settings.node = try value.nodeName() }
+    try reader.finish()
+    self = .postgreSQL(settings)
+  }
+
   init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)
     let path = reader.take("path")
@@ -101,6 +122,21 @@ extension PostgreSQLSettings {
   }
 
   private static let hostLimit = 16
+}
+
+extension YAMLNode {
+  /// What people call a machine: it stands in lists and labels.
+  fileprivate func nodeName() throws(ConfigurationError) -> String {
+    let text = try text()
+    let isPlain = text.utf8.allSatisfy { byte in
+      (0x30...0x39).contains(byte) || (0x41...0x5A).contains(byte) || (0x61...0x7A).contains(byte)
+        || [UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_")].contains(byte)
+    }
+    guard isPlain, (1...63).contains(text.utf8.count) else {
+      throw error("must be 1 to 63 letters, digits, dots, dashes and underscores, not \(text.cited)")
+    }
+    return text
+  }
 }
 
 extension PostgreSQLSettings.Host {

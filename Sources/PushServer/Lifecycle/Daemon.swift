@@ -99,7 +99,8 @@ package final class Daemon: Sendable {
     guard let journal = JournalSettings(configuration.journal) else {
       throw CarillonError(.configuration, "The service needs a journal.")
     }
-    store = try configuration.store.open(besides: file)
+    let node: NodeFile?
+    (store, node) = try configuration.store.open(besides: file, journal: configuration.journal.directory ?? ".")
     deployment = try Deployment(
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
@@ -116,8 +117,7 @@ package final class Daemon: Sendable {
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
     membership = NodeMembership(
-      store: store, name: configuration.store.node, folder: configuration.journal.directory ?? ".", clock: clock,
-      manager: manager, logger: logger)
+      store: store, name: configuration.store.node, file: node, clock: clock, manager: manager, logger: logger)
     metrics.observe(deployment)
   }
 
@@ -193,7 +193,7 @@ package final class Daemon: Sendable {
       controller: CampaignController(store: store, clock: clock),
       spool: CampaignSpool(besides: configuration.store.base(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
-      logger: logger)
+      incarnation: { [membership] in membership.current }, logger: logger)
   }
 
   /// What answers the API's requests, and the dashboard's.

@@ -1,4 +1,3 @@
-internal import Foundation
 internal import Logging
 internal import PushService
 internal import PushStore
@@ -20,25 +19,27 @@ final class NodeMembership: Service {
 
   private let store: any Store
   private let name: String
-  /// Of the journal, which knows the last incarnation that had it.
-  private let folder: String
+  /// Nil: the store is this process's alone.
+  private let file: NodeFile?
   private let clock: any ServiceClock
   private let manager: ServiceManager?
   private let logger: Logger
   /// 0: it has not entered.
   private let incarnation = Atomic<Int64>(0)
 
-  private static let file = "node"
   static let lease = Duration.seconds(10)
   private static let interval = Duration.seconds(2)
   private static let lookInterval = Duration.seconds(1)
 
   init(
-    store: any Store, name: String, folder: String, clock: any ServiceClock, manager: ServiceManager?, logger: Logger
+    store: any Store, name: String, file: NodeFile?, clock: any ServiceClock, manager: ServiceManager?, logger: Logger
   ) {
-    (self.store, self.name, self.folder, self.clock) = (store, name, folder, clock)
+    (self.store, self.name, self.file, self.clock) = (store, name, file, clock)
     (self.manager, self.logger) = (manager, logger)
   }
+
+  /// The incarnation of this process; 0: it has not entered.
+  var current: Int64 { incarnation.load(ordering: .relaxed) }
 
   // MARK: Entering
 
@@ -48,7 +49,7 @@ final class NodeMembership: Service {
   func enter() async throws {
     var watch = NodeWatch(lease: Self.lease)
     var waitsFor: String?
-    let former = formerIncarnation
+    let former = file?.incarnation
     while let nodes = try await clock.waiting({ () async throws(StoreError) in try await store.nodes() }) {
       let own = incarnation.load(ordering: .relaxed)
       if own == 0, let joined = try await join(replacing: former) {
@@ -87,18 +88,8 @@ final class NodeMembership: Service {
     logger.warning("a service was silent, and this one takes its place", metadata: ["node": "\(node.name)"])
   }
 
-  // MARK: What the journal knows
-
-  private var path: String { "\(folder)/\(Self.file)" }
-
-  private var formerIncarnation: Int64? {
-    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
-    return Int64(text.trimmingCharacters(in: .whitespacesAndNewlines))
-  }
-
-  /// Without the file, the next process waits until this one is silent.
   private func note(_ joined: Int64) throws {
-    try Data("\(joined)\n".utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
+    try file?.write(joined)
     incarnation.store(joined, ordering: .relaxed)
   }
 

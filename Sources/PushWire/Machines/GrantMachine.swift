@@ -9,11 +9,12 @@ package struct GrantMachine: Sendable {
   /// The longest flush of late, in seconds; it shrinks with every shorter one.
   private var flushSeconds = 0.0
   private var last: (line: Int, at: Instant)?
-
-  package init() {}
+  private let bounds: ClosedRange<Int>
 
   /// How many lines to grant beyond the last one that was read.
-  package private(set) var ahead = bounds.lowerBound
+  package private(set) var ahead: Int
+
+  package init(bounds: ClosedRange<Int> = Self.bounds) { (self.bounds, ahead) = (bounds, bounds.lowerBound) }
 
   /// Notes how far the reader is, when a flush begins.
   ///
@@ -24,10 +25,10 @@ package struct GrantMachine: Sendable {
       guard seconds > 0 else { return }
       let measured = Double(line - last.line) / seconds
       rate = measured > rate ? measured : rate * 0.8 + measured * 0.2
-      let needed = Int(min(rate * 2 * (seconds + flushSeconds), Double(Self.bounds.upperBound)))
+      let needed = Int(min(rate * 2 * (seconds + flushSeconds), Double(bounds.upperBound)))
       // What it can read is not known while it waits.
       let wanted = isStarved ? max(needed, ahead * 2) : needed
-      ahead = min(max(wanted, Self.bounds.lowerBound), Self.bounds.upperBound)
+      ahead = min(max(wanted, bounds.lowerBound), bounds.upperBound)
     }
     last = (line, now)
   }

@@ -21,20 +21,26 @@ final class ServedCampaignProcess: Sendable {
   private let isClosing = Atomic<Bool>(false)
   private let task = Mutex<Task<Void, Never>?>(nil)
   private let outcomes: OutcomeRecorder
+  /// Of the process before it on the same node.
+  private let former: Int64?
+  private let joined: @Sendable (Int64) -> Void
+  private let incarnation = SharedNumber()
 
   init(
     _ engine: SimulatedProcess, _ configuration: AppConfiguration, _ store: SimulatedStore, _ outcomes: OutcomeRecorder,
-    _ clock: SimulatedClock, _ app: CampaignTimes.App, spool: CampaignSpool, mistake: CampaignController.PlantedMistake?
+    _ clock: SimulatedClock, _ app: CampaignTimes.App, spool: CampaignSpool, controller: CampaignController,
+    former: Int64?, joined: @escaping @Sendable (Int64) -> Void
   ) throws {
     (self.engine, self.store, self.outcomes, self.clock) = (engine, store, outcomes, clock)
+    (self.controller, self.former, self.joined) = (controller, former, joined)
     let deployment = try SimulatedDeployment(engine, configuration, outcomes) { clock.milliseconds }
     self.deployment = deployment
-    controller = CampaignController(store: store, clock: clock, plantedMistake: mistake)
     runner = CampaignRunner(
       controller: controller, spool: spool, recorder: outcomes.campaigns, outcomes: outcomes,
       deployment: deployment.deployment,
       schedule: CampaignSchedule(deployment: deployment.deployment) { _ in app },
-      retention: .seconds(86_400 * 7), logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() })
+      retention: .seconds(86_400 * 7), incarnation: { [incarnation] in incarnation.value },
+      logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() })
   }
 
   var remainder: String { "runner \(ended.load(ordering: .relaxed)) deployment \(deployment.hasEnded)" }
@@ -51,7 +57,19 @@ final class ServedCampaignProcess: Sendable {
     self.task.withLock { $0 = task }
   }
 
+  /// Takes the place of the other node, which was killed: no time passes that shows it is silent.
+  private func join() async throws {
+    guard store.ledger != nil, incarnation.value == 0 else { return }
+    for node in try await store.nodes() ?? [] where node.isAlive && node.incarnation != former {
+      _ = try await store.fence(node)
+    }
+    guard let own = try await store.join(store.node, replacing: former) else { throw SimulatedStore.failure }
+    joined(own)
+    incarnation.value = own
+  }
+
   private func recover() async throws {
+    try await join()
     try outcomes.restoreDeferred()
     try await runner.recover()
   }
@@ -80,5 +98,14 @@ final class ServedCampaignProcess: Sendable {
     controller.work.close()
     deployment.runtime.runs.cancelAll()
     deployment.close()
+  }
+}
+
+private final class SharedNumber: Sendable {
+  private let number = Atomic<Int64>(0)
+
+  var value: Int64 {
+    get { number.load(ordering: .relaxed) }
+    set { number.store(newValue, ordering: .relaxed) }
   }
 }

@@ -41,6 +41,10 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     var checkpointByteCount: Int
     /// See ``EngineJournal/delaySettlements(by:on:)``.
     var settlementDelay: Duration
+    /// Which of two nodes each process is one of, if they share the campaign; empty: one process
+    /// sends all of it.
+    var nodes: [Int] = []
+    var segments = SegmentSizes()
     var store = SimulatedStore.Faults()
     /// From which write on the store of a process is full, by process.
     var storeFails: [Int: Int] = [:]
@@ -49,8 +53,9 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     /// Within which each process ends the campaign.
     var bound = Duration.seconds(60_000)
 
-    init(seed: UInt64) {
+    init(seed: UInt64, isShared: Bool = false) {
       self.seed = seed
+      defer { if isShared { share() } }
       var random = SeededGenerator(seed: seed ^ 0x5E27ED)
       isHTTP2 = Bool.random(using: &random)
       deviceCount = [1, 40, 300, 1_000].randomElement(using: &random) ?? 40
@@ -89,7 +94,24 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       }
     }
 
+    private mutating func share() {
+      var random = SeededGenerator(seed: seed ^ 0x1ED6E2)
+      isUpload = false
+      nodes = (0...lives.count).map { _ in Int.random(in: 0...1, using: &random) }
+      segments.small = [1, 20, 200].randomElement(using: &random) ?? 20
+      segments.large = segments.small
+      let least = [1, 10, 100].randomElement(using: &random) ?? 10
+      segments.grants = least...(least * 8)
+    }
+
+    var isShared: Bool { !nodes.isEmpty }
     var isCancelled: Bool { actions.contains { $0.2 == .cancel } }
+
+    /// Without anything that lets it wait.
+    mutating func hurry() {
+      start = .now
+      (perSecond, quietHours, actions) = (nil, nil, [])
+    }
 
     /// Without anything that keeps the campaign from ending.
     mutating func calm() {
@@ -102,12 +124,15 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   let plan: Plan
   private let mistake: CampaignController.PlantedMistake?
-  private let disk = SimulatedDisk()
+  private let disks = [SimulatedDisk(), SimulatedDisk()]
   private let storeDisk = StoreDisk()
   private let frames = RecordedFrames()
   private let provider: SimulatedProvider?
   private let service: any SimulatedEndpoint
-  private let spool: CampaignSpool
+  private let segmentMistake: SegmentMachine.PlantedMistake?
+  private let spools: [CampaignSpool]
+  /// Of the last process of each node, as its journal's folder has it.
+  private var incarnations: [Int64?] = [nil, nil]
   private let folder: URL
   private var random: SeededGenerator
   private let tokens: [TokenBytes]
@@ -123,11 +148,19 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   var description: String { "\(plan)" }
 
-  convenience init(seed: UInt64, plantedMistake: CampaignController.PlantedMistake? = nil) {
-    self.init(Plan(seed: seed), plantedMistake: plantedMistake)
+  convenience init(
+    seed: UInt64, isShared: Bool = false, plantedMistake: CampaignController.PlantedMistake? = nil,
+    segmentMistake: SegmentMachine.PlantedMistake? = nil
+  ) {
+    self.init(
+      Plan(seed: seed, isShared: isShared), plantedMistake: plantedMistake, segmentMistake: segmentMistake)
   }
 
-  init(_ plan: Plan, plantedMistake: CampaignController.PlantedMistake? = nil) {
+  init(
+    _ plan: Plan, plantedMistake: CampaignController.PlantedMistake? = nil,
+    segmentMistake: SegmentMachine.PlantedMistake? = nil
+  ) {
+    self.segmentMistake = segmentMistake
     let seed = plan.seed
     self.plan = plan
     mistake = plantedMistake
@@ -145,7 +178,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       provider ?? BinaryService(gateway: SimulatedGateway(rules: rules, memory: frames), topic: Scenario.topic)
     folder = URL.temporaryDirectory.appending(
       path: "carillon-simulation-\(getpid())-\(seed)-\(UInt32.random(in: 0 ... .max))")
-    spool = CampaignSpool(besides: folder.appending(path: "store.db").path)
+    spools = [0, 1].map { [folder] in CampaignSpool(besides: folder.appending(path: "store-\($0).db").path) }
     id = StoredUUID(high: 0x018b_cfe5_6800_7000 | seed & 0xFFF, low: 0x8000_0000_0000_0000 | seed)
     addDevices()
   }
@@ -201,6 +234,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     let plan = try CampaignPlan(parsing: Array(text.utf8)[...])
     campaign.set(plan)
     if self.plan.isUpload {
+      let spool = spools[0]
       try spool.make(id)
       let devices = storeDisk.contents.devices["served"]?.all ?? []
       var rows = "token,timezone\n"
@@ -263,7 +297,10 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     if isExact ? sum.accepted != arrivals.count : sum.accepted > arrivals.count {
       problems.append("\(arrivals.count) have got it: \(sum)")
     }
-    if !isCancelled, sum.unknown > 0 { problems.append("\(sum.unknown) are unknown") }
+    // Who cannot be sent to when another node may have done so is unknown.
+    if !isCancelled, sum.unknown > (plan.isShared ? removed.count + suppressed.count : 0) {
+      problems.append("\(sum.unknown) are unknown")
+    }
     let copies = arrivals.values.reduce(0) { $0 + $1 - 1 }
     if copies > sum.possibleCopies { problems.append("\(copies) copies, counted \(sum.possibleCopies)") }
     let state = contents.campaigns[id]?.state ?? ""
@@ -276,9 +313,10 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
   /// Whoever was refused stands in the lists once.
   private func listed(_ parts: [StoredCampaignPart], _ sum: CampaignAccount) -> [String] {
     var listed: [String: Int] = [:]
-    for path in parts.map({ spool.list(id, part: $0.number) }) + [spool.leftOut(id)] {
-      guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { continue }
-      for row in text.split(separator: "\n").dropFirst() {
+    let paths = parts.map { spools[0].list(id, part: $0.number) } + spools.map { $0.leftOut(id) }
+    let files = paths.compactMap { try? String(contentsOfFile: $0, encoding: .utf8) }
+    for text in files + [storeDisk.contents.ledger.listed(id)] {
+      for row in text.split(separator: "\n") {
         let fields = row.split(separator: ",", omittingEmptySubsequences: false)
         if fields.count > 2, fields[2] == "rejected" { listed[String(fields[1]), default: 0] += 1 }
       }
@@ -296,6 +334,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     options.checkpointByteCount = plan.checkpointByteCount
     let engine: SimulatedProcess
     let process: ServedCampaignProcess
+    let node = plan.isShared ? plan.nodes[life] : 0
+    let disk = disks[node]
     do {
       var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
       engine = try SimulatedProcess(
@@ -305,14 +345,20 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
         let clock = SimulatedClock(loop: loop, beganAt: beginsAt)
         var faults = plan.store
         faults.failsAtWrite = plan.storeFails[life]
-        let store = SimulatedStore(storeDisk, loop, faults, seed: seed &+ 5)
+        let store = SimulatedStore(
+          storeDisk, loop, faults, seed: seed &+ 5, hasLedger: plan.isShared, node: "\(node)")
         let outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(DeferredList(disk)))
         journal.writeSettlements(outcomes, after: plan.settlementDelay, on: loop)
         opened = (outcomes, store, clock)
       }
       guard let (outcomes, store, clock) = opened else { return "the journal was not prepared" }
       process = try ServedCampaignProcess(
-        engine, configuration, store, outcomes, clock, app, spool: spool, mistake: mistake)
+        engine, configuration, store, outcomes, clock, app, spool: spools[node],
+        controller: CampaignController(
+          store: store, clock: clock, plantedMistake: mistake, segmentMistake: segmentMistake,
+          segmentSizes: plan.segments),
+        former: incarnations[node]
+      ) { [self] in joined(node, $0) }
     } catch {
       return "it cannot begin: \(error)"
     }
@@ -343,8 +389,11 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     let parts = (contents.parts[id] ?? []).map { part in
       "part \(part.number)" + (part.begunAt == nil ? "" : " begun") + (part.endedAt == nil ? "" : " ended")
     }
-    return "\(contents.campaigns[id].map { "\($0.state) \($0.reason)" } ?? ""), \(parts)"
+    let segments = contents.ledger.description
+    return "\(contents.campaigns[id].map { "\($0.state) \($0.reason)" } ?? ""), \(parts) \(segments)"
   }
+
+  private func joined(_ node: Int, _ incarnation: Int64) { incarnations[node] = incarnation }
 
   private func act(_ process: ServedCampaignProcess, _ life: Int) {
     let start = process.clock.loop.now

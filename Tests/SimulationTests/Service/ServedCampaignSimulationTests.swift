@@ -1,3 +1,4 @@
+internal import PushWire
 internal import Testing
 
 @testable internal import PushService
@@ -11,6 +12,25 @@ internal import Testing
       let problems = simulation.run()
       #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
     }
+  }
+
+  @Test("two nodes share it, each after the other was killed: whoever may have got it twice is counted")
+  func shared() {
+    for seed in Seeds.sharedCampaigns {
+      let simulation = ServedCampaignSimulation(seed: seed, isShared: true)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+    }
+  }
+
+  @Test("planted mistakes of a segment are found", arguments: SegmentMachine.PlantedMistake.allCases)
+  func segmentMistakes(mistake: SegmentMachine.PlantedMistake) {
+    let found = (1...2_000).contains { seed in
+      var plan = ServedCampaignSimulation.Plan(seed: seed, isShared: true)
+      plan.hurry()
+      return !ServedCampaignSimulation(plan, segmentMistake: mistake).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed by the simulation")
   }
 
   @Test("planted mistakes are found", arguments: CampaignController.PlantedMistake.allCases)

@@ -4,11 +4,11 @@ extension SimulatedStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
     try callNow { contents throws(StoreError) in
       try contents.write(changes)
-      contents.writeCount += 1
+      contents.writeCounts[node, default: 0] += 1
     }
   }
 
-  package var writeCount: Int64 { disk.contents.writeCount }
+  package var writeCount: Int64 { disk.contents.writeCounts[node] ?? 0 }
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
     try await call { contents throws(StoreError) in try contents.write(changes) }

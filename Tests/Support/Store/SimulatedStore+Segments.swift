@@ -1,7 +1,7 @@
 package import PushStore
 
 /// Nodes and segments, as a simulated store has them.
-package struct LedgerContents: Sendable {
+package struct LedgerContents: Sendable, CustomStringConvertible {
   struct Segment {
     var row: StoredSegment
     var owner: Int64?
@@ -23,13 +23,25 @@ package struct LedgerContents: Sendable {
   var rows: [Rows] = []
   /// The shared parts, and how far each is divided.
   var dividedKeys: [StoredUUID: [Int: Int64]] = [:]
-  var openParts: [StoredUUID: Set<Int>] = [:]
+  var openParts: [StoredUUID: [Int: StoreInstant]] = [:]
 
   func isFree(_ segment: Segment) -> Bool {
     !segment.row.isSettled && !nodes.values.contains { $0.isAlive && $0.incarnation == segment.owner }
   }
 
   package var allSegments: [StoredSegment] { segments.map(\.row) }
+
+  /// All lists of a campaign, as one.
+  package func listed(_ campaign: StoredUUID) -> String {
+    String(decoding: rows.filter { $0.segment.campaign == campaign }.flatMap(\.rows.bytes), as: UTF8.self)
+  }
+
+  package var description: String {
+    segments.filter { !$0.row.isSettled }.map { segment in
+      "segment \(segment.row.id.firstKey) of \(segment.row.count) owner \(segment.owner ?? 0) "
+        + "epoch \(segment.row.epoch) granted \(segment.row.granted) inherited \(segment.row.inherited)"
+    }.joined(separator: ", ") + " nodes \(nodes.values.filter(\.isAlive).map(\.incarnation))"
+  }
 
   mutating func forget(_ campaign: StoredUUID) {
     segments.removeAll { $0.row.id.campaign == campaign }
@@ -129,12 +141,13 @@ extension SimulatedStore: Ledger {
   }
 
   package func share(
-    parts numbers: [Int], of campaign: StoredUUID, at instant: StoreInstant
+    parts: [Int: StoreInstant], of campaign: StoredUUID, at instant: StoreInstant
   ) async throws(StoreError) {
     try await call { contents in
-      let known = Set((contents.parts[campaign] ?? []).map(\.number)).intersection(numbers)
+      let numbers = Set((contents.parts[campaign] ?? []).map(\.number))
+      let known = parts.filter { numbers.contains($0.key) }
       contents.ledger.openParts[campaign] = known
-      for number in known {
+      for number in known.keys {
         contents.ledger.dividedKeys[campaign, default: [:]][number, default: 0] += 0
         contents.change(number, of: campaign) { $0.begunAt = $0.begunAt ?? instant }
       }
@@ -218,6 +231,16 @@ extension SimulatedStore: Ledger {
     }
   }
 
+  package func release(_ segments: [SegmentID: Int64], by incarnation: Int64) async throws(StoreError) {
+    try await call { contents in
+      for index in contents.ledger.segments.indices {
+        let segment = contents.ledger.segments[index]
+        guard segment.owner == incarnation, segments[segment.row.id] == segment.row.epoch else { continue }
+        contents.ledger.segments[index].owner = nil
+      }
+    }
+  }
+
   package func segments(of incarnation: Int64) async throws(StoreError) -> [StoredSegment] {
     try await call { contents in
       contents.ledger.segments.filter { $0.owner == incarnation && !$0.row.isSettled }.map(\.row)
@@ -242,7 +265,6 @@ extension SimulatedStore: Ledger {
         (segment.row.account, segment.row.base) = (report.account, report.base)
         segment.row.rowCount = max(segment.row.rowCount, report.rows.after + report.rows.count)
         segment.row.isSettled = report.isSettled
-        if report.isReleased { segment.owner = nil }
         contents.ledger.segments[index] = segment
         contents.ledger.add(report)
         written[report.id] = contents.sharedPart(report.id.campaign, report.id.part)
@@ -276,7 +298,7 @@ extension StoreContents {
   fileprivate func sharedPart(_ id: StoredUUID, _ number: Int) -> SharedPart? {
     guard ledger.dividedKeys[id]?[number] != nil, let campaign = campaigns[id] else { return nil }
     return SharedPart(
-      campaign: id, part: number, state: campaign.state, isOpen: ledger.openParts[id]?.contains(number) == true,
+      campaign: id, part: number, state: campaign.state, openUntil: ledger.openParts[id]?[number],
       hasFreeSegments: ledger.segments.contains {
         $0.row.id.campaign == id && $0.row.id.part == number && ledger.isFree($0)
       })

@@ -42,13 +42,14 @@ package final class SimulatedStore: Store {
   private let faults: Faults
   private let state: Mutex<State>
   private let hasLedger: Bool
+  package let node: String
 
   /// - Parameter loop: has the time for faults; nil: there are none.
   package init(
     _ disk: StoreDisk, _ loop: SimulatedLoop? = nil, _ faults: Faults = Faults(), seed: UInt64 = 0,
-    hasLedger: Bool = false
+    hasLedger: Bool = false, node: String = ""
   ) {
-    (self.disk, self.loop, self.faults, self.hasLedger) = (disk, loop, faults, hasLedger)
+    (self.disk, self.loop, self.faults, self.hasLedger, self.node) = (disk, loop, faults, hasLedger, node)
     state = Mutex(State(random: SeededGenerator(seed: seed), absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
@@ -65,7 +66,7 @@ package final class SimulatedStore: Store {
 
   // MARK: Faults
 
-  private static let failure = StoreError.simulated(.failed, "simulated")
+  package static let failure = StoreError.simulated(.failed, "simulated")
 
   private func pause() async {
     guard let loop else { return }

@@ -25,7 +25,8 @@ package struct StoreContents: Sendable {
   }
 
   var keys: [String: StoredKey] = [:]
-  var writeCount: Int64 = 0
+  /// By node.
+  var writeCounts: [String: Int64] = [:]
   var runs: [StoredRunID: OutcomeRun] = [:]
   var references: [StoredRunID: [UInt32: String]] = [:]
   var batches: [StoredUUID: StoredBatch] = [:]

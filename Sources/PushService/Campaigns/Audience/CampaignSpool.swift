@@ -17,6 +17,10 @@ package struct CampaignSpool: Sendable {
       numbersRows: AudienceUpload.numbersRows(record.upload))
   }
   package func list(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/outcomes-\(part).csv" }
+  /// Of a segment, until the ledger has its rows.
+  func list(_ segment: SegmentID, epoch: Int64) -> String {
+    "\(folder(segment.campaign))/outcomes-\(segment.part)-\(segment.firstKey)-\(epoch).csv"
+  }
   func keys(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/devices-\(part)" }
   /// Those who were left out when the campaign was divided.
   package func leftOut(_ id: StoredUUID) -> String { "\(folder(id))/left-out.csv" }

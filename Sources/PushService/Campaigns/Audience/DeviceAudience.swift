@@ -10,7 +10,7 @@ extension DeviceAudience {
   /// - Parameter key: of the last device that was read before; 0: none.
   convenience init(after key: Int64, payloads: VariantPayloads, clock: any ServiceClock, pages: @escaping Pages) {
     self.init(after: key, pages: pages, pause: { try? await clock.sleep(for: .milliseconds(200)) }) {
-      page, index, chunk in
+      page, index, chunk, _ in
       var next = index
       while next < page.count, chunk.append(page[next], payloads) { next += 1 }
       return next
@@ -19,7 +19,7 @@ extension DeviceAudience {
 }
 
 extension AudienceChunk {
-  fileprivate func append(_ device: AudienceDevice, _ payloads: VariantPayloads) -> Bool {
+  func append(_ device: AudienceDevice, _ payloads: VariantPayloads) -> Bool {
     // The store has only tokens that were checked, and none of a device that has left.
     append(
       key: device.key, token: TokenBytes(bytes: device.token), payload: payloads.payload(device.language),

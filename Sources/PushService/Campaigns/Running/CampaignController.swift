@@ -2,6 +2,7 @@ internal import Carillon
 internal import HTTPTypes
 internal import PushEngine
 package import PushStore
+package import PushWire
 internal import Synchronization
 
 /// Changes campaigns in the store, one change at a time for each, and wakes their drivers.
@@ -20,12 +21,18 @@ package final class CampaignController: Sendable {
   package let store: any Store
   package let clock: any ServiceClock
   let plantedMistake: PlantedMistake?
+  let segmentMistake: SegmentMachine.PlantedMistake?
+  let segmentSizes: SegmentSizes
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
   /// Campaigns that need a driver.
   let work = Mailbox<LiveCampaign>()
 
-  package init(store: any Store, clock: any ServiceClock = MachineClock(), plantedMistake: PlantedMistake? = nil) {
-    (self.store, self.clock, self.plantedMistake) = (store, clock, plantedMistake)
+  package init(
+    store: any Store, clock: any ServiceClock = MachineClock(), plantedMistake: PlantedMistake? = nil,
+    segmentMistake: SegmentMachine.PlantedMistake? = nil, segmentSizes: SegmentSizes = SegmentSizes()
+  ) {
+    (self.store, self.clock, self.segmentSizes) = (store, clock, segmentSizes)
+    (self.plantedMistake, self.segmentMistake) = (plantedMistake, segmentMistake)
   }
 
   package func live(_ id: StoredUUID, app: String) -> LiveCampaign {

@@ -31,6 +31,9 @@ struct CampaignDriver: Sendable {
   /// sent before its store was restored from a backup.
   private static let latestBeginning: Int64 = 3600 * 1000
 
+  /// How often a campaign that nodes share is looked at.
+  private static let lookMilliseconds: Int64 = 300
+
   /// A minute more than the longest wait.
   private static let unremarkableDelay: Int64 = 120_000
 
@@ -183,7 +186,8 @@ struct CampaignDriver: Sendable {
         live.endCounting()
       }
     }
-    let open = all.filter { $0.endedAt == nil }
+    let shared = try await share(record, plan, all)
+    let open = all.filter { $0.endedAt == nil && !shared.ended.contains($0.number) }
     guard !open.isEmpty else {
       try await controller.change(live.id, { _ in .ended }) { $0.endedAt = clock.now }
       return .leave
@@ -193,11 +197,51 @@ struct CampaignDriver: Sendable {
     let times = schedule.times(plan, record.app)
     let due = times.schedule(openParts, now: now)
     live.resume(except: times.quietParts(due, of: open.count))
+    if let sharing = shared.sharing {
+      let quiet = live.quiet?.parts ?? []
+      let own = openParts.filter { part in
+        due.sending.contains(part.number) && !shared.direct.contains(part.number) && !quiet.contains(part.number)
+      }
+      let sending = Dictionary(uniqueKeysWithValues: own.map { ($0.number, times.end(of: $0, now: now)) })
+      if live.openShared != sending { try await sharing.open(sending, of: live.id) }
+      live.openShared = sending
+    }
     for part in open where due.sending.contains(part.number) && !busy.contains(part.number) {
+      guard shared.sharing == nil || shared.direct.contains(part.number) else { continue }
       guard !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
       tasks.addTask { await send(part, record, plan) }
     }
-    return due.next.map(Step.until) ?? .wait
+    guard shared.sharing != nil else { return due.next.map(Step.until) ?? .wait }
+    let soon = clock.now.after(milliseconds: Self.lookMilliseconds)
+    return .until(due.next.map { min($0, soon) } ?? soon)
+  }
+
+  /// What nodes carry of a campaign.
+  private struct Shared {
+    /// Nil: this process sends all of it.
+    var sharing: CampaignSharing?
+    /// Parts that have ended just now.
+    var ended: Set<Int> = []
+    /// Parts that this process has begun by itself: an older version did.
+    var direct: Set<Int> = []
+  }
+
+  /// Ends the parts in which everything has its outcome.
+  private func share(
+    _ record: StoredCampaign, _ plan: CampaignPlan, _ all: [StoredCampaignPart]
+  ) async throws -> Shared {
+    var shared = Shared()
+    guard let ledger = store.ledger, plan.source == .devices, !plan.isDryRun else { return shared }
+    let sharing = CampaignSharing(ledger: ledger, controller: controller)
+    shared.sharing = sharing
+    let numbers = try await sharing.numbers(of: record.id)
+    shared.direct = Set(all.filter { $0.begunAt != nil && !numbers.contains($0.number) }.map(\.number))
+    for (number, account) in try await sharing.ended(record, all) {
+      guard let part = all.first(where: { $0.number == number }) else { continue }
+      try await end(part, record, account: account)
+      shared.ended.insert(number)
+    }
+    return shared
   }
 
   /// They are kept while the store is away, too, by what is known of the campaign. The next step
@@ -262,7 +306,9 @@ struct CampaignDriver: Sendable {
     if plan.source == .devices {
       _ = try await AudienceCut(controller: controller, spool: parts.spool, live: live).finish(record.id, plan, all)
     }
-    for part in all where part.endedAt == nil && !busy.contains(part.number) {
+    let shared = try await share(record, plan, all)
+    let sharedNumbers = try await shared.sharing?.numbers(of: record.id) ?? []
+    for part in all where part.endedAt == nil && !busy.contains(part.number) && !sharedNumbers.contains(part.number) {
       let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
       if deployment.servedRemainders.contains(where: { $0.name == served.name }) {
         // What it has in flight is its app's, which may come back.
@@ -276,6 +322,9 @@ struct CampaignDriver: Sendable {
     }
     guard !live.isBusy else { return .wait }
     let progress = try await store.progress(of: record.id)
+    // Nodes settle what they carry.
+    let isShared = progress.contains { $0.endedAt == nil && sharedNumbers.contains($0.number) }
+    if isShared { return .until(clock.now.after(milliseconds: Self.lookMilliseconds)) }
     // A part that was busy above may have come to nothing meanwhile.
     guard progress.allSatisfy({ $0.endedAt != nil }) else { return .again }
     if plan.source == .upload {

@@ -64,18 +64,25 @@ struct CampaignParts: Sendable {
     { [self, app = record.app] key, limit in
       let keys = try await members(part.number, of: record.id, after: key).prefix(limit)
       guard let last = keys.last else { return ([], nil) }
-      let found = try await clock.retrying { () throws(StoreError) in
-        try await store.audienceDevices(app: app, keys: Array(keys))
-      }
-      let merged = try await elsewhere(found, part, of: record.id)
-      var next = found.makeIterator()
-      var device = next.next()
-      let page = keys.map { key in
-        guard let known = device, known.key == key else { return AudienceDevice.absent(key) }
-        device = next.next()
-        return merged.contains(key) ? .absent(key) : known
-      }
-      return (page, last)
+      return (try await devices(Array(keys), part.number, of: record.id, app: app), last)
+    }
+  }
+
+  /// The devices with these keys, each of them. Those who are not there, or get the campaign with
+  /// another of their keys, have no token.
+  func devices(
+    _ keys: [Int64], _ part: Int, of id: StoredUUID, app: String
+  ) async throws -> [AudienceDevice] {
+    let found = try await clock.retrying { () throws(StoreError) in
+      try await store.audienceDevices(app: app, keys: keys)
+    }
+    let merged = try await elsewhere(found, part, of: id)
+    var next = found.makeIterator()
+    var device = next.next()
+    return keys.map { key in
+      guard let known = device, known.key == key else { return AudienceDevice.absent(key) }
+      device = next.next()
+      return merged.contains(key) ? .absent(key) : known
     }
   }
 
@@ -100,24 +107,25 @@ struct CampaignParts: Sendable {
   /// The keys of devices that get the campaign with another one of their keys: with the one that
   /// the part has which has begun first, and there with the lowest.
   private func elsewhere(
-    _ devices: [AudienceDevice], _ part: StoredCampaignPart, of id: StoredUUID
+    _ devices: [AudienceDevice], _ number: Int, of id: StoredUUID
   ) async throws -> Set<Int64> {
     let others = Set(devices.flatMap(\.otherKeys))
     guard !others.isEmpty else { return [] }
     let (places, all) = try await clock.retrying { () throws(StoreError) in
       (try await store.memberParts(of: id, keys: Array(others)), try await store.progress(of: id))
     }
-    let own = all.first { $0.number == part.number }?.begunAt ?? clock.now
+    guard let part = all.first(where: { $0.number == number }) else { return [] }
+    let own = part.begunAt ?? clock.now
     let earlier = Set(
       all.filter { other in
-        guard other.number != part.number, let begunAt = other.begunAt else { return false }
-        return (begunAt, other.dueAt, other.number) < (own, part.dueAt, part.number)
+        guard other.number != number, let begunAt = other.begunAt else { return false }
+        return (begunAt, other.dueAt, other.number) < (own, part.dueAt, number)
       }.map(\.number))
     return Set(
       devices.filter { device in
         device.otherKeys.contains { other in
           guard let place = places[other] else { return false }
-          return place == part.number ? other < device.key : earlier.contains(place)
+          return place == number ? other < device.key : earlier.contains(place)
         }
       }.map(\.key))
   }

@@ -10,6 +10,7 @@ package final class CampaignRecorder: Sendable {
   private struct State {
     var lists: [String: OutcomesFile] = [:]
     var ended: [EndedCampaignPart] = []
+    var endedSegments: [SegmentProgress] = []
   }
 
   private let store: any Store
@@ -21,6 +22,9 @@ package final class CampaignRecorder: Sendable {
   func opened(_ list: OutcomesFile, of name: String) { state.withLock { $0.lists[name] = list } }
 
   func ended(_ part: EndedCampaignPart) { state.withLock { $0.ended.append(part) } }
+
+  /// Everything of a segment has its outcome.
+  func ended(_ segment: SegmentProgress) { state.withLock { $0.endedSegments.append(segment) } }
 
   /// The list of a part that has ended needs no more syncing.
   func close(_ name: String) throws(UnsyncedList) {
@@ -38,15 +42,34 @@ package final class CampaignRecorder: Sendable {
   }
 
   func makeDurable() throws(UnsyncedList) {
-    let ended = state.withLock { state in exchange(&state.ended, with: []) }
+    let (ended, segments) = state.withLock { state in
+      (exchange(&state.ended, with: []), exchange(&state.endedSegments, with: []))
+    }
+    func putBack() {
+      state.withLock { state in
+        state.ended.insert(contentsOf: ended, at: 0)
+        state.endedSegments.insert(contentsOf: segments, at: 0)
+      }
+    }
     do throws(UnsyncedList) { try syncLists() } catch {
-      state.withLock { $0.ended.insert(contentsOf: ended, at: 0) }
+      putBack()
       throw error
     }
-    guard !ended.isEmpty else { return }
-    do throws(StoreError) { try store.end(ended) } catch {
-      if error.kind == .away { state.withLock { $0.ended.insert(contentsOf: ended, at: 0) } }
+    do throws(StoreError) {
+      if !ended.isEmpty { try store.end(ended) }
+      try end(segments)
+    } catch {
+      if error.kind == .away { putBack() }
       throw UnsyncedList(error)
+    }
+  }
+
+  private func end(_ segments: [SegmentProgress]) throws(StoreError) {
+    guard let ledger = store.ledger, let owner = segments.first?.owner else { return }
+    let last = segments.compactMap { segment in segment.finalReport().map { (segment, $0) } }
+    let written = try ledger.report(last.map(\.1.report), by: owner)
+    for (segment, report) in last {
+      if written[segment.id] == nil { segment.refused() } else { segment.acknowledge(report, after: .zero) }
     }
   }
 }

@@ -10,6 +10,9 @@ package final class CampaignRunner: Service {
   package let spool: CampaignSpool
   package let recorder: CampaignRecorder
   private let outcomes: OutcomeRecorder
+  /// Nil: this process sends whole parts.
+  private let carrier: SegmentCarrier?
+  private let hasRecovered = ReaderSignal()
   private let deployment: Deployment
   private let schedule: CampaignSchedule
   private let retention: Duration
@@ -17,13 +20,19 @@ package final class CampaignRunner: Service {
 
   private static let tidyInterval = Duration.seconds(60)
 
+  /// - Parameter incarnation: of this process among those that share the store, once it has joined.
   package init(
     controller: CampaignController, spool: CampaignSpool, recorder: CampaignRecorder, outcomes: OutcomeRecorder,
-    deployment: Deployment,
-    schedule: CampaignSchedule, retention: Duration, logger: Logger
+    deployment: Deployment, schedule: CampaignSchedule, retention: Duration,
+    incarnation: @escaping @Sendable () -> Int64, logger: Logger
   ) {
     (self.controller, self.spool, self.recorder, self.outcomes) = (controller, spool, recorder, outcomes)
     (self.deployment, self.schedule, self.retention, self.logger) = (deployment, schedule, retention, logger)
+    carrier = controller.store.ledger.map { ledger in
+      SegmentCarrier(
+        ledger: ledger, incarnation: incarnation, controller: controller, deployment: deployment, outcomes: outcomes,
+        spool: spool, schedule: schedule, logger: logger)
+    }
   }
 
   /// How many campaigns of an app may be there that have not ended.
@@ -41,6 +50,7 @@ package final class CampaignRunner: Service {
     for campaign in try await controller.store.openCampaigns(of: .all, in: nil, limit: nil) {
       controller.wake(campaign)
     }
+    hasRecovered.set()
   }
 
   /// Of parts in the journal, those whose final accounts the store has.
@@ -58,6 +68,12 @@ package final class CampaignRunner: Service {
       await withGracefulShutdownHandler {
         await withDiscardingTaskGroup { tasks in
           tasks.addTask { await self.tidy() }
+          if let carrier = self.carrier {
+            tasks.addTask {
+              await self.waitUntilRecovered()
+              if !Task.isCancelled { await carrier.run() }
+            }
+          }
           while let lives = await controller.work.take() {
             for live in lives { tasks.addTask { await self.drive(live) } }
           }
@@ -68,6 +84,14 @@ package final class CampaignRunner: Service {
       }
     } onCancel: {
       controller.work.close()
+    }
+  }
+
+  private func waitUntilRecovered() async {
+    await withTaskCancellationHandler {
+      await hasRecovered.wait()
+    } onCancel: {
+      hasRecovered.set()
     }
   }
 

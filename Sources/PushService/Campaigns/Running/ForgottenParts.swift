@@ -26,8 +26,10 @@ package struct ForgottenParts: Sendable {
         && live?.isLost(part: part.number) != true
     }
     guard !open.isEmpty else { return [] }
+    // What nodes share the ledger knows.
+    let shared = try await controller.store.ledger?.sharedProgress(of: [id])[id] ?? [:]
     let known = Set(deployment.servedRemainders.map(\.name))
-    return open.map(\.number).filter { !known.contains(id.name(part: $0)) }
+    return open.map(\.number).filter { !known.contains(id.name(part: $0)) && shared[$0] == nil }
   }
 
   /// An operator resumes a campaign. Its unknown parts are sent as if they had never begun.

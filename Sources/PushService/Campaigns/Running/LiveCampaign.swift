@@ -7,6 +7,9 @@ internal import Synchronization
 package final class LiveCampaign: Sendable {
   private struct State {
     var parts: [Int: PushCampaign] = [:]
+    /// Segments that this process carries, and what has become of those that it carried.
+    var segments: [SegmentID: PushCampaign] = [:]
+    var settledSegmentCount = 0
     /// Of parts that this process sends no longer.
     var lastAccounts: [Int: CampaignAccount] = [:]
     var isCounting = false
@@ -23,6 +26,8 @@ package final class LiveCampaign: Sendable {
     var pace: CampaignPace?
     /// The parsed plan, with what it was parsed from.
     var plan: (content: [UInt8], plan: CampaignPlan)?
+    /// Until when shared parts may be sent, as the ledger has it; nil: not known.
+    var openShared: [Int: StoreInstant]?
     /// The parts that had not ended when the store was read last.
     var openParts: [CampaignTimes.Part] = []
   }
@@ -58,6 +63,11 @@ package final class LiveCampaign: Sendable {
   }
 
   func remember(openParts: [CampaignTimes.Part]) { state.withLock { $0.openParts = openParts } }
+
+  var openShared: [Int: StoreInstant]? {
+    get { state.withLock { $0.openShared } }
+    set { state.withLock { $0.openShared = newValue } }
+  }
 
   // MARK: Its driver
 
@@ -96,6 +106,15 @@ package final class LiveCampaign: Sendable {
     signal.set()
   }
 
+  func began(_ segment: SegmentID, _ campaign: PushCampaign) { state.withLock { $0.segments[segment] = campaign } }
+
+  func ended(_ segment: SegmentID) {
+    state.withLock { state in
+      state.settledSegmentCount += state.segments.removeValue(forKey: segment)?.accountSoFar.settled ?? 0
+    }
+    signal.set()
+  }
+
   /// This process ends, or no longer has the app: the next process resumes it.
   func leave() { state.withLock { $0.isLeft = true } }
   var isLeft: Bool { state.withLock { $0.isLeft } }
@@ -122,7 +141,12 @@ package final class LiveCampaign: Sendable {
 
   /// Notifications of all parts of this process that have their outcome; nil: no part sends.
   package var settledCount: Int? {
-    let (parts, ended) = state.withLock { (Array($0.parts.values), $0.lastAccounts.values.map(\.settled)) }
+    let (parts, ended) = state.withLock { state in
+      (
+        Array(state.parts.values) + state.segments.values,
+        state.lastAccounts.values.map(\.settled) + [state.settledSegmentCount]
+      )
+    }
     guard parts.contains(where: { !$0.isPaused }) else { return nil }
     return parts.reduce(ended.reduce(0, +)) { $0 + $1.accountSoFar.settled }
   }
@@ -137,10 +161,16 @@ package final class LiveCampaign: Sendable {
 
   private var campaigns: [PushCampaign] { state.withLock { Array($0.parts.values) } }
 
-  func pause() { for campaign in campaigns where !campaign.isPaused { campaign.pause() } }
+  /// Segments resume when the ledger says so.
+  func pause() {
+    let all = state.withLock { Array($0.parts.values) + $0.segments.values }
+    for campaign in all where !campaign.isPaused { campaign.pause() }
+  }
 
   func pause(parts: Set<Int>) {
-    let campaigns = state.withLock { state in parts.compactMap { state.parts[$0] } }
+    let campaigns = state.withLock { state in
+      parts.compactMap { state.parts[$0] } + state.segments.filter { parts.contains($0.key.part) }.values
+    }
     for campaign in campaigns where !campaign.isPaused { campaign.pause() }
   }
 
@@ -158,24 +188,7 @@ package final class LiveCampaign: Sendable {
   }
 
   /// Returns when there is a signal, after the duration, or when the task is cancelled.
-  func wait(atMost duration: Duration) async {
-    await withDiscardingTaskGroup { tasks in
-      tasks.addTask {
-        do {
-          try await self.clock.sleep(for: duration)
-          self.signal.set()
-        } catch {
-          // There was a signal before.
-        }
-      }
-      await withTaskCancellationHandler {
-        await signal.wait()
-      } onCancel: {
-        signal.set()
-      }
-      tasks.cancelAll()
-    }
-  }
+  func wait(atMost duration: Duration) async { await clock.sleep(for: duration, orUntil: signal) }
 
   /// Nil: no part is in quiet hours.
   package var quiet: QuietParts? { state.withLock { $0.quiet } }

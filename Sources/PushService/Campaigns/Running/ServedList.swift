@@ -17,15 +17,28 @@ package enum ServedList {
     "\(line),\(OutcomesFile.field(token)),\(outcome.rawValue),\(OutcomesFile.field(reason)),\n"
   }
 
+  /// One row of any outcome, with its end.
+  static func row(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) -> String {
+    OutcomesFile.row(
+      line: line, token: token, outcome: outcome, goneSince: goneSince, namesTime: columns.namesTime) + "\n"
+  }
+
   /// - Parameter settled: of a resumed campaign: rows of what is sent again are dropped. Nil: new.
   static func open(_ path: String, settled: SettledLines?) throws(CarillonError) -> OutcomesFile {
+    try open(path, resuming: settled).file
+  }
+
+  /// - Returns: also the rows that are right.
+  static func open(
+    _ path: String, resuming settled: SettledLines?
+  ) throws(CarillonError) -> (file: OutcomesFile, rows: [String]) {
     do {
       guard let settled, FileManager.default.fileExists(atPath: path) else {
-        return try OutcomesFile(path: path, columns: columns)
+        return (try OutcomesFile(path: path, columns: columns), [])
       }
       let history = try OutcomesHistory(
         path: path, columns: columns, sources: [OutcomesHistory.Source(app: "", tokens: "", settled: settled)])
-      return try OutcomesFile(replacing: path, columns: columns, rows: history.rows)
+      return (try OutcomesFile(replacing: path, columns: columns, rows: history.rows), history.rows)
     } catch {
       throw CarillonError(describing: error)
     }

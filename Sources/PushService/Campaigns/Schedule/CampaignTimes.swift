@@ -111,6 +111,11 @@ package struct CampaignTimes: Sendable {
     return due
   }
 
+  /// Until when a part may be sent that may be sent now.
+  func end(of part: Part, now: StoreInstant) -> StoreInstant {
+    nextQuietTime(plan.isLocal ? part.zones : [""], now: now) ?? StoreInstant(milliseconds: .max)
+  }
+
   /// When it is quiet in none of the zones any more; nil if that is so now.
   package func quietEnd(_ zones: [String], now: StoreInstant) -> StoreInstant? {
     guard let quietHours else { return nil }
@@ -167,6 +172,8 @@ extension ZoneRules {
 extension StoreInstant {
   /// Whole seconds since 1970.
   package var seconds: Int64 { milliseconds / 1000 }
+
+  func after(milliseconds: Int64) -> StoreInstant { StoreInstant(milliseconds: self.milliseconds + milliseconds) }
 
   package func after(seconds: Int64) -> StoreInstant { StoreInstant(milliseconds: milliseconds + seconds * 1000) }
 }

@@ -1,0 +1,379 @@
+internal import Carillon
+internal import Foundation
+internal import Logging
+internal import PushEngine
+internal import PushSend
+internal import PushStore
+internal import PushWire
+internal import Synchronization
+
+/// Carries segments of campaigns on this node: claims them, sends them, and tells the ledger how
+/// far they are.
+///
+/// Nothing is sent before the ledger has granted it, and what becomes of it is in the journal
+/// before the ledger has it. So the next process of this node continues from the journal, and
+/// another node from the ledger.
+final class SegmentCarrier: Sendable {
+  private let ledger: any Ledger
+  /// Of this process, once it has joined.
+  private let incarnation: @Sendable () -> Int64
+  private let controller: CampaignController
+  private let deployment: Deployment
+  private let outcomes: OutcomeRecorder
+  private let spool: CampaignSpool
+  private let schedule: CampaignSchedule
+  private let logger: Logger
+  /// Nil: its members are being read.
+  private let carried = Mutex<[SegmentID: SegmentProgress?]>([:])
+
+  /// The node may own segments that it does not carry.
+  private let ownsMore = Atomic<Bool>(true)
+  /// Set when there is something to report at once.
+  private let reportSignal = ReaderSignal()
+
+  private static let lookInterval = Duration.milliseconds(250)
+  private static let reportInterval = Duration.milliseconds(80)
+  /// While there is nothing to report: quiet hours begin meanwhile.
+  private static let idleInterval = Duration.seconds(1)
+  private static let pauseAfterTrouble = Duration.seconds(1)
+  /// Segments of a part that are read at the same time: the next one is there when one ends.
+  private static let readLimit = 2
+  /// Segments of a part that have not ended.
+  private static let openLimit = 8
+
+  init(
+    ledger: any Ledger, incarnation: @escaping @Sendable () -> Int64, controller: CampaignController,
+    deployment: Deployment, outcomes: OutcomeRecorder, spool: CampaignSpool, schedule: CampaignSchedule, logger: Logger
+  ) {
+    (self.ledger, self.incarnation, self.controller) = (ledger, incarnation, controller)
+    (self.deployment, self.outcomes, self.spool) = (deployment, outcomes, spool)
+    (self.schedule, self.logger) = (schedule, logger)
+  }
+
+  private var store: any Store { controller.store }
+  private var clock: any ServiceClock { controller.clock }
+
+  /// Carries segments until the task is cancelled. Call it once the node has joined.
+  func run() async {
+    await withDiscardingTaskGroup { tasks in
+      tasks.addTask { await self.keepReporting() }
+      while !Task.isCancelled {
+        do {
+          try await adopt(&tasks)
+          try await look(&tasks)
+        } catch {
+          guard !Task.isCancelled else { return }
+          let why = (error as? StoreError)?.description ?? "\(error)"
+          logger.error("segments cannot be claimed", metadata: ["why": "\(why)"])
+          try? await clock.sleep(for: Self.pauseAfterTrouble)
+        }
+        try? await clock.sleep(for: Self.lookInterval)
+      }
+    }
+  }
+
+  // MARK: Claiming
+
+  /// Continues what an earlier process of this node carried, or an app that was removed meanwhile,
+  /// as far as the journal knows it. The rest is claimed anew, by this node or by another one.
+  private func adopt(_ tasks: inout DiscardingTaskGroup) async throws {
+    let names = Set(carried.withLock { $0.values.compactMap { $0?.name } })
+    let left = Set(deployment.servedRemainders.map(\.name).filter(SegmentID.isName)).subtracting(names)
+    guard !left.isEmpty || ownsMore.exchange(false, ordering: .relaxed) else { return }
+    do {
+      let owned = try await ledger.segments(of: incarnation())
+      var lost: [SegmentID: Int64] = [:]
+      for segment in owned {
+        if !left.contains(segment.id.name(epoch: segment.epoch)) {
+          if carried.withLock({ $0[segment.id] == nil }) { lost[segment.id] = segment.epoch }
+        } else if begin(segment.id) {
+          tasks.addTask { await self.carry(segment) }
+        }
+      }
+      // Others carry them by now.
+      deployment.settle(served: left.subtracting(owned.map { $0.id.name(epoch: $0.epoch) }))
+      if !lost.isEmpty { try await ledger.release(lost, by: incarnation()) }
+    } catch {
+      ownsMore.store(true, ordering: .relaxed)
+      throw error
+    }
+  }
+
+  /// False if it is carried already.
+  private func begin(_ id: SegmentID) -> Bool {
+    carried.withLock { carried in
+      guard carried[id] == nil else { return false }
+      carried[id] = .some(nil)
+      return true
+    }
+  }
+
+  private func look(_ tasks: inout DiscardingTaskGroup) async throws {
+    let live = carried.withLock { Array($0.keys) }.compactMap { controller.live($0.campaign)?.app }
+    let parts = try await ledger.sharedParts(
+      of: deployment.apps.map(\.id) + live, orIn: [CampaignState.cancelled, .failed].map(\.rawValue))
+    for progress in carried.withLock({ Array($0.values) }).compactMap({ $0 }) {
+      if let part = parts.first(where: { $0.campaign == progress.id.campaign && $0.part == progress.id.part }) {
+        apply(part, to: progress)
+      } else {
+        progress.disown()
+      }
+    }
+    for part in parts where part.hasFreeSegments && part.mayBeClaimed { try await claim(part, &tasks) }
+  }
+
+  /// The campaign's state is the segment's.
+  private func apply(_ part: SharedPart, to progress: SegmentProgress) {
+    guard let campaign = progress.campaign, !progress.isDisowned else { return }
+    switch part.status {
+    case .cancelled, .failed: campaign.cancel()
+    case .running:
+      progress.opened(until: part.openUntil)
+      pauseOrResume(progress)
+    default: if !campaign.isPaused { campaign.pause() }
+    }
+  }
+
+  /// Nodes stop by themselves when quiet hours begin, also while the ledger is away.
+  private func pauseOrResume(_ progress: SegmentProgress) {
+    guard let campaign = progress.campaign else { return }
+    let isOpen = progress.openUntil.map { clock.now < $0 } ?? false
+    guard isOpen == campaign.isPaused else { return }
+    if isOpen { campaign.resume() } else { campaign.pause() }
+  }
+
+  private func claim(_ part: SharedPart, _ tasks: inout DiscardingTaskGroup) async throws {
+    let (known, readCount) = carried.withLock { carried in
+      let own = carried.filter { $0.key.campaign == part.campaign && $0.key.part == part.part }
+      return (Array(own.keys), own.values.count { $0?.isBeingRead ?? true })
+    }
+    let limit = min(Self.readLimit - readCount, Self.openLimit - known.count)
+    guard limit > 0 else { return }
+    let claimed: [StoredSegment]
+    do {
+      claimed = try await ledger.claimSegments(
+        of: part.campaign, part: part.part, limit: limit, by: incarnation(), known: known)
+    } catch {
+      // The answer may be all that was lost.
+      ownsMore.store(true, ordering: .relaxed)
+      throw error
+    }
+    for segment in claimed where begin(segment.id) { tasks.addTask { await self.carry(segment) } }
+  }
+
+  // MARK: Carrying
+
+  private func carry(_ segment: StoredSegment) async {
+    while !Task.isCancelled {
+      do {
+        guard try await attempt(segment) else { break }
+      } catch {
+        guard !Task.isCancelled else { break }
+        let why = Problem(known: error)?.detail ?? "\(error)"
+        logger.error(
+          "a segment of a campaign waits", metadata: ["campaign": "\(segment.id.campaign.text)", "why": "\(why)"])
+      }
+      try? await clock.sleep(for: Self.pauseAfterTrouble)
+    }
+    carried.withLock { $0[segment.id] = nil }
+    ownsMore.store(true, ordering: .relaxed)
+    controller.live(segment.id.campaign)?.signal.set()
+  }
+
+  /// - Returns: whether to try again.
+  private func attempt(_ segment: StoredSegment) async throws -> Bool {
+    let keys = try await members(of: segment)
+    guard let record = try await store.campaign(segment.id.campaign) else { return false }
+    let live = controller.live(record.id, app: record.app)
+    let plan = try live.plan(of: record)
+    let progress = try SegmentProgress(
+      segment, owner: incarnation(), keys: keys, resends: resends(record.app),
+      grants: controller.segmentSizes.grants, plantedMistake: controller.segmentMistake,
+      wantsReport: { [reportSignal] in reportSignal.set() })
+    carried.withLock { $0[segment.id] = progress }
+    try spool.make(record.id)
+    let parts = CampaignParts(
+      spool: spool, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
+      plantedMistake: nil)
+    let sending = SegmentSending(progress: progress, parts: parts, record: record, plan: plan)
+    let isOver = record.status == .cancelled || record.status == .failed
+    let remainder = deployment.servedRemainders.first { $0.name == progress.name }
+    if isOver, remainder == nil {
+      _ = try await deployment.settleUnsent(sending.served, isUnknown: false, sending.events(after: nil))
+      outcomes.campaigns.ended(progress)
+      try await sending.end()
+      return false
+    }
+    do throws(CarillonError) {
+      let campaign = try await deployment.app(record.app).serve(
+        sending.served, sending.events(after: remainder?.account))
+      live.began(progress.id, campaign)
+      defer { live.ended(progress.id) }
+      progress.begun(campaign)
+      reportSignal.set()
+      if isOver { campaign.cancel() }
+      _ = try await campaign.result()
+    } catch {
+      return try await setback(error, progress)
+    }
+    try await sending.end()
+    return false
+  }
+
+  /// Whether an app sends again what may have arrived.
+  private func resends(_ app: String) -> Bool {
+    ((try? deployment.app(app))?.configuration.onUnknown ?? .resend) == .resend
+  }
+
+  private func setback(_ error: CarillonError, _ progress: SegmentProgress) async throws -> Bool {
+    let live = controller.live(progress.id.campaign)
+    let app = live?.app ?? ""
+    guard progress.campaign == nil else {
+      // The next process of this node continues it from the journal.
+      return false
+    }
+    switch PartSetback(
+      error.code, isEnding: deployment.hasEnded, isAppTroubled: schedule.hasTroubledApp(app))
+    {
+    case .leaves: return false
+    case .begins: return true
+    case .fails:
+      try await controller.change(progress.id.campaign, { _ in .failed }) { $0.reason = error.message }
+      return true
+    }
+  }
+
+  /// The keys of a segment's members, in order.
+  private func members(of segment: StoredSegment) async throws -> [Int64] {
+    var keys: [Int64] = []
+    var last = segment.id.firstKey - 1
+    while last < segment.lastKey {
+      let next = try await clock.retrying { () throws(StoreError) in
+        try await store.members(of: segment.id.campaign, part: segment.id.part, after: last)
+      }
+      guard let end = next.last else { break }
+      keys += next.prefix { $0 <= segment.lastKey }
+      last = end
+    }
+    return keys
+  }
+
+  // MARK: Reporting
+
+  private func keepReporting() async {
+    while (try? await clock.sleep(for: Self.reportInterval)) != nil {
+      switch await report() {
+      case .told: break
+      case .nothing: await clock.sleep(for: Self.idleInterval, orUntil: reportSignal)
+      case .failed: try? await clock.sleep(for: Self.pauseAfterTrouble)
+      }
+    }
+  }
+
+  private enum Telling { case told, nothing, failed }
+
+  /// Tells the ledger what it does not know. One report of a segment follows the other: the ledger
+  /// refuses those that come late.
+  private func report() async -> Telling {
+    let all = carried.withLock { Array($0.values) }.compactMap { $0 }
+    for progress in all where progress.openUntil.map({ $0 <= clock.now }) ?? false { pauseOrResume(progress) }
+    let began = clock.uptime
+    let reports = all.compactMap { progress in progress.report(now: began).map { (progress, $0) } }
+    guard !reports.isEmpty else { return .nothing }
+    do {
+      // The next process of this node must know no less than the ledger.
+      try await deployment.makeJournalDurable()
+      let written = try await tell(reports.map(\.1.report))
+      let duration = clock.uptime.since(began)
+      for (progress, report) in reports {
+        guard let part = written[progress.id] else {
+          progress.refused()
+          continue
+        }
+        apply(part, to: progress)
+        progress.acknowledge(report, after: duration)
+      }
+      return .told
+    } catch {
+      if (error as? StoreError)?.kind != .away, !Task.isCancelled {
+        logger.error("the ledger cannot be written", metadata: ["why": "\(error)"])
+      }
+      return .failed
+    }
+  }
+
+  /// On a thread that may wait.
+  private func tell(_ reports: [SegmentReport]) async throws -> [SegmentID: SharedPart] {
+    let owner = incarnation()
+    let result: Result<[SegmentID: SharedPart], StoreError> = await withCheckedContinuation { continuation in
+      clock.run { [ledger] in
+        continuation.resume(
+          returning: Result { () throws(StoreError) in try ledger.report(reports, by: owner) })
+      }
+    }
+    return try result.get()
+  }
+}
+
+extension SharedPart {
+  fileprivate var status: CampaignState { CampaignState(rawValue: state) ?? .failed }
+
+  /// What was cancelled is claimed, too: whoever does settles it.
+  fileprivate var mayBeClaimed: Bool {
+    switch status {
+    case .running: openUntil != nil
+    case .cancelled, .failed: true
+    default: false
+    }
+  }
+}
+
+/// What a segment is made of, for the library.
+struct SegmentSending: Sendable {
+  let progress: SegmentProgress
+  let parts: CampaignParts
+  let record: StoredCampaign
+  let plan: CampaignPlan
+
+  /// On this machine's disk.
+  private var path: String { parts.spool.list(progress.id, epoch: progress.epoch) }
+
+  var served: ServedCampaign {
+    let payloads = VariantPayloads(plan)
+    var served = ServedCampaign(
+      name: progress.name, notification: plan.notification,
+      audience: .source { [progress, parts, app = record.app] line in
+        let audience = DeviceAudience(
+          of: progress, after: Int64(clamping: line), payloads: payloads, clock: parts.clock
+        ) {
+          try await parts.devices($0, progress.id.part, of: progress.id.campaign, app: app)
+        }
+        return (audience, feed: { await audience.feed() })
+      })
+    served.variants = plan.variants
+    served.pace = plan.rateLimit.map { parts.live.pace(perSecond: Double($0)) }
+    return served
+  }
+
+  /// - Parameter account: of what an earlier process of this node has done; nil: it begins here.
+  func events(after account: CampaignAccount?) -> ServedEvents {
+    ServedEvents(
+      list: { [progress, path, recorder = parts.recorder] settled throws(CarillonError) in
+        let (file, rows) = try ServedList.open(path, resuming: settled)
+        if let settled, let account { progress.resume(settled: settled, account: account, rows: rows) }
+        recorder.opened(file, of: progress.name)
+        progress.opened(file.listener(app: "", tokens: ""))
+        return progress
+      },
+      begun: {},
+      gone: { [outcomes = parts.outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
+      ended: { [progress, recorder = parts.recorder] _ in recorder.ended(progress) })
+  }
+
+  /// Everything has its outcome. The ledger knows when this returns.
+  func end() async throws {
+    try parts.recorder.close(progress.name)
+    try await parts.outcomes.makeDurableElsewhere()
+    try? FileManager.default.removeItem(atPath: path)
+  }
+}

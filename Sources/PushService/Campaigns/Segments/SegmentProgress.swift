@@ -1,0 +1,359 @@
+internal import Carillon
+internal import PushEngine
+internal import PushSend
+internal import PushStore
+internal import PushWire
+internal import Synchronization
+
+/// A segment of a campaign that this node carries: what of it may be sent, and what has become of
+/// it.
+///
+/// The campaign's reader asks it before each chunk, the lanes tell it outcomes, and the reports to
+/// the ledger are made of it. Outcomes, account and rows change together, so that each report is
+/// true of one moment.
+final class SegmentProgress: OutcomeListener {
+  fileprivate struct State {
+    var machine: SegmentMachine
+    var grants: GrantMachine
+    /// The account of earlier owners, with what this one found in doubt.
+    var base: CampaignAccount
+    /// Of what earlier processes of this node have settled, and of this one.
+    var former = CampaignAccount()
+    var account = Account()
+    /// The rows that the ledger does not have, and how many it has.
+    var rows: [UInt8] = []
+    var rowCount = 0
+    var listedCount: Int
+    /// The list on this machine's disk, until the ledger has its rows.
+    var list: (any OutcomeListener)?
+    /// The last line that the reader was given, or passed over.
+    var readThrough = 0
+    /// The last line that was read from the store, once no more are.
+    var lastLine: Int?
+    var fedThrough = 0
+    /// The reader could have read more than was granted.
+    var isStarved = false
+    var number: Int64
+    /// The last report that the ledger has.
+    var told: SegmentMachine.Report?
+    var campaign: PushCampaign?
+    var wake: (@Sendable () -> Void)?
+    /// The campaign is in the journal, so that what is granted is not sent without it.
+    var hasBegun = false
+    /// See ``SharedPart/openUntil``.
+    var openUntil: StoreInstant?
+    /// Another node carries it, or nobody needs it any more.
+    var isDisowned = false
+    /// Its last report is under way, or was written.
+    var isOver = false
+  }
+
+  /// A report, and what it says to the machine once the ledger has acknowledged it.
+  struct Report {
+    let report: SegmentReport
+    fileprivate let told: SegmentMachine.Report
+    fileprivate let rowByteCount: Int
+    fileprivate let rowCount: Int
+  }
+
+  let id: SegmentID
+  let epoch: Int64
+  /// The incarnation of this process.
+  let owner: Int64
+  /// Its members, ascending.
+  let keys: [Int64]
+  private let wantsReport: @Sendable () -> Void
+  private let state: Mutex<State>
+
+  /// - Parameters:
+  ///   - segment: as it was claimed, or as an earlier process of this node left it.
+  ///   - keys: of its members, ascending.
+  ///   - resends: whether the app sends again what may have arrived.
+  ///   - wantsReport: called when the reader waits for the ledger.
+  /// - Throws: ``StoreError``: the store is damaged.
+  init(
+    _ segment: StoredSegment, owner: Int64, keys: [Int64], resends: Bool,
+    grants: ClosedRange<Int> = GrantMachine.bounds, plantedMistake: SegmentMachine.PlantedMistake? = nil,
+    wantsReport: @escaping @Sendable () -> Void
+  ) throws(StoreError) {
+    guard keys.count == segment.count,
+      let settled = LineSet(limit: segment.count, reading: segment.settled),
+      let doubted = LineSet(limit: segment.count, reading: segment.doubted)
+    else {
+      throw StoreError(
+        .unusable, path: "", "the store is damaged: a segment of the campaign \(segment.id.campaign.text)")
+    }
+    (id, epoch, self.owner, self.keys) = (segment.id, segment.epoch, owner, keys)
+    self.wantsReport = wantsReport
+    var machine = SegmentMachine(
+      count: segment.count, inherited: segment.inherited, granted: segment.granted, settled: settled,
+      doubted: doubted, hasBegun: segment.base != nil, plantedMistake: plantedMistake)
+    let known = segment.base ?? segment.account
+    var base = known.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount()
+    let doubts = machine.begin(resends: resends)
+    base.possibleDuplicates += doubts.newCount
+    base.possibleCopies += doubts.count
+    base.resent += doubts.count
+    state = Mutex(
+      State(
+        machine: machine, grants: GrantMachine(bounds: grants), base: base, listedCount: segment.rowCount,
+        number: segment.reportNumber))
+  }
+
+  /// What the journal calls it.
+  var name: String { id.name(epoch: epoch) }
+
+  var isDisowned: Bool { state.withLock { $0.isDisowned } }
+  var campaign: PushCampaign? { state.withLock { $0.campaign } }
+
+  /// Whether its reader wants more, so that no other segment is needed yet.
+  var isBeingRead: Bool {
+    state.withLock { state in !state.isDisowned && state.lastLine.map { state.readThrough < $0 } ?? true }
+  }
+
+  // MARK: Its campaign
+
+  /// The campaign is in the journal. It is paused until the ledger has granted something.
+  func begun(_ campaign: PushCampaign) {
+    state.withLock { state in
+      state.campaign = campaign
+      state.hasBegun = true
+    }
+    if isDisowned { campaign.cancel() }
+  }
+
+  /// - Parameter wake: looks again whether there is something to read.
+  func attach(wake: @escaping @Sendable () -> Void) { state.withLock { $0.wake = wake } }
+
+  /// Continues what an earlier process of this node has begun.
+  ///
+  /// - Parameters:
+  ///   - settled: what has its outcome by the journal.
+  ///   - account: so far, by the journal.
+  ///   - rows: those of the list on this machine's disk that are right.
+  func resume(settled: SettledLines, account: CampaignAccount, rows: [String]) {
+    state.withLock { state in
+      for (index, key) in keys.enumerated() where settled.contains(UInt64(key)) {
+        state.machine.settle((index + 1)...(index + 1))
+      }
+      // The campaign itself counts on from the journal.
+      state.former = account
+      state.former.submitted = account.settled
+      (state.former.resent, state.former.possibleDuplicates, state.former.possibleCopies) = (0, 0, 0)
+      let missing = rows.dropFirst(state.listedCount)
+      state.rows = missing.flatMap { Array($0.utf8) }
+      state.rowCount = missing.count
+    }
+  }
+
+  var openUntil: StoreInstant? { state.withLock { $0.openUntil } }
+  func opened(until instant: StoreInstant?) { state.withLock { $0.openUntil = instant } }
+
+  /// - Parameter list: gets what is not accepted, before the journal settles it.
+  func opened(_ list: any OutcomeListener) { state.withLock { $0.list = list } }
+
+  /// What happens to it is of no interest any more.
+  func disown() {
+    let (campaign, wake) = state.withLock { state in
+      state.isDisowned = true
+      return (state.campaign, state.wake)
+    }
+    campaign?.cancel()
+    wake?()
+  }
+
+  // MARK: Its reader
+
+  /// Calls `give` with the members of a page that may be read now, from an index on, until it
+  /// returns false: there is no room.
+  ///
+  /// - Parameter isPaced: false: what is read is not sent, so it need not be granted.
+  /// - Returns: the index of the first one that was not given, or passed over.
+  func read(
+    _ page: [AudienceDevice], from index: Int, isPaced: Bool,
+    _ give: (AudienceDevice, RecoveredRun.Fate) -> Bool
+  ) -> Int {
+    let (next, isStarved) = state.withLock { state in
+      let next = read(&state, page, from: index, isPaced: isPaced, give)
+      return (next, state.isStarved)
+    }
+    if isStarved { wantsReport() }
+    return next
+  }
+
+  private func read(
+    _ state: inout State, _ page: [AudienceDevice], from index: Int, isPaced: Bool,
+    _ give: (AudienceDevice, RecoveredRun.Fate) -> Bool
+  ) -> Int {
+    var index = index
+    state.isStarved = false
+    if state.isDisowned { return page.count }
+    while index < page.count {
+      guard let line = line(of: page[index].key, after: state.readThrough) else { return page.count }
+      switch state.machine.turn(of: line) {
+      case .settled: break
+      case .notGranted where isPaced:
+        // What comes before it was read by an earlier process, or has its outcome.
+        (state.isStarved, state.readThrough) = (true, max(state.readThrough, line - 1))
+        return index
+      case .notGranted, .unsent: guard give(page[index], .unsent) else { return index }
+      case .doubted: guard give(page[index], .doubted) else { return index }
+      }
+      state.readThrough = max(state.readThrough, line)
+      index += 1
+    }
+    return index
+  }
+
+  /// The keys behind a key that have no outcome, in order.
+  func unsettled(after key: Int64, limit: Int) -> (keys: [Int64], last: Int64?) {
+    var first = place(of: key)
+    if first < keys.count, keys[first] == key { first += 1 }
+    let end = min(keys.count, first + limit)
+    guard first < end else {
+      state.withLock { $0.lastLine = $0.fedThrough }
+      return ([], nil)
+    }
+    let open = state.withLock { state in
+      let open = (first..<end).filter { !state.machine.settled.contains($0 + 1) }
+      state.fedThrough = open.last.map { $0 + 1 } ?? state.fedThrough
+      return open.map { keys[$0] }
+    }
+    return (open, keys[end - 1])
+  }
+
+  // MARK: OutcomeListener
+
+  var wantsAccepted: Bool { true }
+  var listsResumable: Bool { false }
+
+  func accepted(lines: [UInt64], _ confirmation: Confirmation) {
+    state.withLock { state in
+      guard !state.isDisowned else { return }
+      var run: ClosedRange<Int>?
+      for key in lines {
+        guard let line = line(of: Int64(key), after: run?.upperBound ?? 0) else { continue }
+        if let known = run, known.upperBound + 1 == line {
+          run = known.lowerBound...line
+        } else {
+          if let run { state.settle(run, .accepted(confirmation)) }
+          run = line...line
+        }
+      }
+      if let run { state.settle(run, .accepted(confirmation)) }
+    }
+  }
+
+  func notAccepted(line key: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+    state.withLock { state in
+      guard !state.isDisowned, let line = line(of: Int64(key), after: 0) else { return }
+      // An earlier owner may have sent it.
+      let isNotSent = outcome == .cancelled || outcome == .suppressed
+      let outcome = isNotSent && line <= state.machine.inherited ? .unknown : outcome
+      guard state.settle(line...line, outcome) else { return }
+      state.list?.notAccepted(line: key, token: token, outcome: outcome, goneSince: goneSince)
+      state.rows += ServedList.row(line: key, token: token, outcome: outcome, goneSince: goneSince).utf8
+      state.rowCount += 1
+    }
+  }
+
+  func flush() { state.withLock { $0.list }?.flush() }
+
+  // MARK: Reports
+
+  /// What the ledger does not know yet; nil: nothing, or it is not to be told.
+  func report(now: Instant) -> Report? {
+    state.withLock { state in
+      guard state.hasBegun, !state.isDisowned, !state.isOver else { return nil }
+      state.grants.note(readThrough: state.readThrough, isStarved: state.isStarved, now: now)
+      let next = state.machine.report(readThrough: state.readThrough, ahead: state.grants.ahead)
+      guard next != state.told else { return nil }
+      return state.report(of: self, next)
+    }
+  }
+
+  /// The last one: everything has its outcome. Nil: it is not to be told.
+  func finalReport() -> Report? {
+    state.withLock { state in
+      guard !state.isDisowned else { return nil }
+      state.isOver = true
+      return state.report(of: self, state.machine.report(readThrough: keys.count, ahead: 0))
+    }
+  }
+
+  /// The ledger has written a report.
+  func acknowledge(_ report: Report, after duration: Duration) {
+    let wake = state.withLock { state in
+      state.machine.acknowledge(report.told)
+      state.told = report.told
+      state.grants.acknowledged(after: duration)
+      state.rows.removeFirst(min(report.rowByteCount, state.rows.count))
+      state.rowCount -= min(report.rowCount, state.rowCount)
+      state.listedCount = report.report.rows.after + report.rowCount
+      return state.wake
+    }
+    wake?()
+  }
+
+  /// The ledger has not written the report: another node carries the segment, or its last report
+  /// came first.
+  func refused() { if !state.withLock({ $0.isOver }) { disown() } }
+
+  // MARK: Lines
+
+  /// The line of a member; nil: it is none.
+  ///
+  /// - Parameter line: of the one before it, if they come in order.
+  private func line(of key: Int64, after line: Int) -> Int? {
+    if line < keys.count, keys[line] == key { return line + 1 }
+    let index = place(of: key)
+    return index < keys.count && keys[index] == key ? index + 1 : nil
+  }
+
+  /// The index of the first key that is not below a key.
+  private func place(of key: Int64) -> Int {
+    var (low, high) = (0, keys.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if keys[middle] < key { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+}
+
+extension SegmentProgress.State {
+  /// - Returns: whether any of the lines had no outcome before.
+  @discardableResult
+  fileprivate mutating func settle(_ lines: ClosedRange<Int>, _ outcome: Outcome) -> Bool {
+    let count = machine.settle(lines)
+    account.submitted += count
+    account.count(outcome, count)
+    return count > 0
+  }
+
+  fileprivate mutating func report(
+    of progress: SegmentProgress, _ told: SegmentMachine.Report
+  ) -> SegmentProgress.Report {
+    number += 1
+    var sum = base + former + CampaignAccount(account)
+    if let engine = campaign?.engineAccount {
+      sum.resent += engine.resent
+      sum.possibleDuplicates += engine.possibleDuplicates
+      sum.possibleCopies += engine.possibleCopies
+    }
+    var report = SegmentReport(
+      id: progress.id, epoch: progress.epoch, number: number, granted: told.granted, settled: told.settled.bytes,
+      doubted: told.doubted.bytes, account: AccountJSON.bytes(of: sum), base: AccountJSON.bytes(of: base),
+      rows: OutcomeRows(after: listedCount, count: rowCount, bytes: rows))
+    report.isSettled = isOver && machine.isSettled
+    return SegmentProgress.Report(report: report, told: told, rowByteCount: rows.count, rowCount: rowCount)
+  }
+}
+
+extension SegmentID {
+  /// What the journal calls it in an epoch.
+  func name(epoch: Int64) -> String { "\(campaign.text)/\(part)/\(firstKey)@\(epoch)" }
+
+  /// Whether a name in the journal is a segment's.
+  static func isName(_ name: String) -> Bool { name.split(separator: "/").count == 3 }
+}
