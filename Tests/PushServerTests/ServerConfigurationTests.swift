@@ -65,6 +65,11 @@ struct ServerConfigurationTests {
     #expect(settings.connectionCount == 12)
     #expect(settings.name.hasSuffix("/carillon"))
     #expect(read.store.path(besides: "/etc/c.yaml") == nil)
+    #expect(!settings.node.isEmpty)
+    let named = try ServerConfiguration.parse(
+      "journal: { directory: j }\ncluster: { node: n-1.a }\nstore: { postgres: { \(text) } }\n" + Self.apps,
+      file: "/etc/c.yaml")
+    #expect(named.store.node == "n-1.a")
   }
 
   @Test(
@@ -79,6 +84,11 @@ struct ServerConfigurationTests {
       (
         "journal: { directory: j }\nstore: { path: s.db, postgres: { hosts: [a], database: b, user: c } }",
         "both \"path\" and \"postgres\""
+      ),
+      ("journal: { directory: j }\ncluster: { node: n1 }", "store that machines can share"),
+      (
+        "journal: { directory: j }\ncluster: { node: n 1 }\nstore: { postgres: { hosts: [a], database: b, user: c } }",
+        "not \"n 1\""
       ),
       ("journal: { directory: j }\nstore: { postgres: { database: b, user: c } }", "\"hosts\""),
       ("journal: { directory: j }\nstore: { postgres: { hosts: [], database: b, user: c } }", "1 to 16 hosts"),

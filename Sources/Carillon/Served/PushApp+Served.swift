@@ -34,6 +34,7 @@ extension PushApp {
     } else {
       plan = try planned(served.notification, "")
       plan.context.served = served.name
+      if let seed = served.seed { plan.sent.seed = seed }
       list = try events.list(nil)
     }
     plan.variants = served.variants

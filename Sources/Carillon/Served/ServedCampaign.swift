@@ -1,5 +1,5 @@
 package import PushEngine
-internal import PushWire
+package import PushWire
 
 /// A campaign, or a part of one, of a service that keeps a record of its own: the journal knows it
 /// by its name, so that the next process finds it again.
@@ -20,6 +20,8 @@ package struct ServedCampaign: Sendable {
   package var variants: [String: [UInt8]] = [:]
   /// Its rate, which it may share with other parts; nil: as fast as the app may.
   package var pace: CampaignPace?
+  /// Of its identifiers, if another node may send some of it, too. Nil: random.
+  package var seed: IdentifierSeed?
 
   package init(name: String, notification: PushNotification, audience: Audience) {
     (self.name, self.notification, self.audience) = (name, notification, audience)

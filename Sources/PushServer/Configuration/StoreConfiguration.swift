@@ -22,7 +22,7 @@ package enum StoreConfiguration: Hashable, Sendable {
   }
 
   /// What this machine is called among those that share the store.
-  var node: String {
+  package var node: String {
     switch self {
     case .file: ""
     case .postgreSQL(let settings): settings.node

@@ -24,7 +24,7 @@ struct NodeFile {
   init(folder: String) throws(CarillonError) {
     path = "\(folder)/\(Self.name)"
     let words = ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").split(whereSeparator: \.isWhitespace)
-    incarnation = words.first.flatMap { Int64($0) }
+    incarnation = words.first.flatMap { Int64($0) }.flatMap { $0 > 0 ? $0 : nil }
     if words.count == 2 {
       (journal, isOlder) = (String(words[1]), false)
       return

@@ -14,7 +14,11 @@ package struct GrantMachine: Sendable {
   /// How many lines to grant beyond the last one that was read.
   package private(set) var ahead: Int
 
-  package init(bounds: ClosedRange<Int> = Self.bounds) { (self.bounds, ahead) = (bounds, bounds.lowerBound) }
+  /// - Parameter ahead: of another segment that the same lanes read; nil: there is none.
+  package init(bounds: ClosedRange<Int> = Self.bounds, ahead: Int? = nil) {
+    self.bounds = bounds
+    self.ahead = min(max(ahead ?? bounds.lowerBound, bounds.lowerBound), bounds.upperBound)
+  }
 
   /// Notes how far the reader is, when a flush begins.
   ///

@@ -25,7 +25,7 @@ internal import Testing
 
   @Test("planted mistakes of a segment are found", arguments: SegmentMachine.PlantedMistake.allCases)
   func segmentMistakes(mistake: SegmentMachine.PlantedMistake) {
-    let found = (1...2_000).contains { seed in
+    let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
       var plan = ServedCampaignSimulation.Plan(seed: seed, isShared: true)
       plan.hurry()
       return !ServedCampaignSimulation(plan, segmentMistake: mistake).run().isEmpty

@@ -24,6 +24,8 @@ package final class CampaignController: Sendable {
   let segmentMistake: SegmentMachine.PlantedMistake?
   let segmentSizes: SegmentSizes
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
+  /// Set when there may be segments to claim.
+  let segmentSignal = ReaderSignal()
   /// Campaigns that need a driver.
   let work = Mailbox<LiveCampaign>()
 

@@ -33,6 +33,7 @@ struct CampaignDriver: Sendable {
 
   /// How often a campaign that nodes share is looked at.
   private static let lookMilliseconds: Int64 = 300
+  private static let cutMilliseconds: Int64 = 50
 
   /// A minute more than the longest wait.
   private static let unremarkableDelay: Int64 = 120_000
@@ -212,7 +213,8 @@ struct CampaignDriver: Sendable {
       tasks.addTask { await send(part, record, plan) }
     }
     guard shared.sharing != nil else { return due.next.map(Step.until) ?? .wait }
-    let soon = clock.now.after(milliseconds: Self.lookMilliseconds)
+    // As long as the audience is being cut there are new segments.
+    let soon = clock.now.after(milliseconds: record.isCut ? Self.lookMilliseconds : Self.cutMilliseconds)
     return .until(due.next.map { min($0, soon) } ?? soon)
   }
 

@@ -20,6 +20,7 @@ struct CampaignSharing: Sendable {
   /// Shares parts that may be sent now, until quiet hours begin; the other ones wait.
   func open(_ parts: [Int: StoreInstant], of id: StoredUUID) async throws(StoreError) {
     try await ledger.share(parts: parts, of: id, at: controller.clock.now)
+    controller.segmentSignal.set()
   }
 
   /// Divides what is known of the members of shared parts, and finds parts that have ended.
@@ -55,6 +56,7 @@ struct CampaignSharing: Sendable {
       isDivided = false
       // Another attempt of the driver, or a node that led before, has divided it meanwhile.
       guard try await ledger.divide(ranges, of: record.id, part: part, after: last) else { return false }
+      controller.segmentSignal.set()
       last = end
       if !isFull { return false }
     }

@@ -37,7 +37,7 @@ final class SegmentCarrier: Sendable {
   private static let idleInterval = Duration.seconds(1)
   private static let pauseAfterTrouble = Duration.seconds(1)
   /// Segments of a part that are read at the same time: the next one is there when one ends.
-  private static let readLimit = 2
+  private static let readLimit = 3
   /// Segments of a part that have not ended.
   private static let openLimit = 8
 
@@ -67,7 +67,7 @@ final class SegmentCarrier: Sendable {
           logger.error("segments cannot be claimed", metadata: ["why": "\(why)"])
           try? await clock.sleep(for: Self.pauseAfterTrouble)
         }
-        try? await clock.sleep(for: Self.lookInterval)
+        await clock.sleep(for: Self.lookInterval, orUntil: controller.segmentSignal)
       }
     }
   }
@@ -177,6 +177,7 @@ final class SegmentCarrier: Sendable {
     }
     carried.withLock { $0[segment.id] = nil }
     ownsMore.store(true, ordering: .relaxed)
+    controller.segmentSignal.set()
     controller.live(segment.id.campaign)?.signal.set()
   }
 
@@ -188,14 +189,16 @@ final class SegmentCarrier: Sendable {
     let plan = try live.plan(of: record)
     let progress = try SegmentProgress(
       segment, owner: incarnation(), keys: keys, resends: resends(record.app),
-      grants: controller.segmentSizes.grants, plantedMistake: controller.segmentMistake,
+      grants: GrantMachine(bounds: controller.segmentSizes.grants, ahead: ahead(of: segment.id)),
+      plantedMistake: controller.segmentMistake,
       wantsReport: { [reportSignal] in reportSignal.set() })
     carried.withLock { $0[segment.id] = progress }
     try spool.make(record.id)
     let parts = CampaignParts(
       spool: spool, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
       plantedMistake: nil)
-    let sending = SegmentSending(progress: progress, parts: parts, record: record, plan: plan)
+    let begunAt = try await store.progress(of: record.id).first { $0.number == segment.id.part }?.begunAt
+    let sending = SegmentSending(progress: progress, parts: parts, record: record, plan: plan, begunAt: begunAt)
     let isOver = record.status == .cancelled || record.status == .failed
     let remainder = deployment.servedRemainders.first { $0.name == progress.name }
     if isOver, remainder == nil {
@@ -218,6 +221,13 @@ final class SegmentCarrier: Sendable {
     }
     try await sending.end()
     return false
+  }
+
+  /// How far segments of the same part are granted at present.
+  private func ahead(of id: SegmentID) -> Int? {
+    carried.withLock { carried in
+      carried.filter { $0.key.campaign == id.campaign && $0.key.part == id.part }.values.compactMap { $0?.ahead }.max()
+    }
   }
 
   /// Whether an app sends again what may have arrived.
@@ -261,9 +271,9 @@ final class SegmentCarrier: Sendable {
   // MARK: Reporting
 
   private func keepReporting() async {
-    while (try? await clock.sleep(for: Self.reportInterval)) != nil {
+    while !Task.isCancelled {
       switch await report() {
-      case .told: break
+      case .told: try? await clock.sleep(for: Self.reportInterval)
       case .nothing: await clock.sleep(for: Self.idleInterval, orUntil: reportSignal)
       case .failed: try? await clock.sleep(for: Self.pauseAfterTrouble)
       }
@@ -285,6 +295,8 @@ final class SegmentCarrier: Sendable {
       try await deployment.makeJournalDurable()
       let written = try await tell(reports.map(\.1.report))
       let duration = clock.uptime.since(began)
+      // The next segment is there before this one has been read.
+      if reports.contains(where: { !$0.0.isBeingRead }) { controller.segmentSignal.set() }
       for (progress, report) in reports {
         guard let part = written[progress.id] else {
           progress.refused()
@@ -315,6 +327,14 @@ final class SegmentCarrier: Sendable {
   }
 }
 
+extension StoredUUID {
+  /// Of the identifiers of a campaign's notifications.
+  fileprivate var seed: IdentifierSeed {
+    var random = SplitMix64(seed: high)
+    return IdentifierSeed(high: random.next(), low: low)
+  }
+}
+
 extension SharedPart {
   fileprivate var status: CampaignState { CampaignState(rawValue: state) ?? .failed }
 
@@ -334,6 +354,8 @@ struct SegmentSending: Sendable {
   let parts: CampaignParts
   let record: StoredCampaign
   let plan: CampaignPlan
+  /// When the first of its part could be sent.
+  let begunAt: StoreInstant?
 
   /// On this machine's disk.
   private var path: String { parts.spool.list(progress.id, epoch: progress.epoch) }
@@ -341,7 +363,7 @@ struct SegmentSending: Sendable {
   var served: ServedCampaign {
     let payloads = VariantPayloads(plan)
     var served = ServedCampaign(
-      name: progress.name, notification: plan.notification,
+      name: progress.name, notification: notification,
       audience: .source { [progress, parts, app = record.app] line in
         let audience = DeviceAudience(
           of: progress, after: Int64(clamping: line), payloads: payloads, clock: parts.clock
@@ -351,8 +373,20 @@ struct SegmentSending: Sendable {
         return (audience, feed: { await audience.feed() })
       })
     served.variants = plan.variants
+    // A copy that another node sends has the same identifier.
+    served.seed = record.id.seed
     served.pace = plan.rateLimit.map { parts.live.pace(perSecond: Double($0)) }
     return served
+  }
+
+  /// All of a part live until the same time.
+  private var notification: PushNotification {
+    var notification = plan.notification
+    if case .after(let lifetime) = notification.expiration, let begunAt {
+      notification.expiration = .at(
+        Date(timeIntervalSince1970: Double(begunAt.milliseconds) / 1000 + lifetime.inSeconds))
+    }
+    return notification
   }
 
   /// - Parameter account: of what an earlier process of this node has done; nil: it begins here.

@@ -69,11 +69,12 @@ final class SegmentProgress: OutcomeListener {
   ///   - segment: as it was claimed, or as an earlier process of this node left it.
   ///   - keys: of its members, ascending.
   ///   - resends: whether the app sends again what may have arrived.
+  ///   - grants: how far ahead it is granted at first.
   ///   - wantsReport: called when the reader waits for the ledger.
   /// - Throws: ``StoreError``: the store is damaged.
   init(
     _ segment: StoredSegment, owner: Int64, keys: [Int64], resends: Bool,
-    grants: ClosedRange<Int> = GrantMachine.bounds, plantedMistake: SegmentMachine.PlantedMistake? = nil,
+    grants: GrantMachine, plantedMistake: SegmentMachine.PlantedMistake? = nil,
     wantsReport: @escaping @Sendable () -> Void
   ) throws(StoreError) {
     guard keys.count == segment.count,
@@ -96,7 +97,7 @@ final class SegmentProgress: OutcomeListener {
     base.resent += doubts.count
     state = Mutex(
       State(
-        machine: machine, grants: GrantMachine(bounds: grants), base: base, listedCount: segment.rowCount,
+        machine: machine, grants: grants, base: base, listedCount: segment.rowCount,
         number: segment.reportNumber))
   }
 
@@ -105,6 +106,9 @@ final class SegmentProgress: OutcomeListener {
 
   var isDisowned: Bool { state.withLock { $0.isDisowned } }
   var campaign: PushCampaign? { state.withLock { $0.campaign } }
+
+  /// How far ahead of its reader it is granted.
+  var ahead: Int { state.withLock { $0.grants.ahead } }
 
   /// Whether its reader wants more, so that no other segment is needed yet.
   var isBeingRead: Bool {
