@@ -187,8 +187,9 @@ final class SegmentCarrier: Sendable {
     guard let record = try await store.campaign(segment.id.campaign) else { return false }
     let live = controller.live(record.id, app: record.app)
     let plan = try live.plan(of: record)
+    let isOver = record.status == .cancelled || record.status == .failed
     let progress = try SegmentProgress(
-      segment, owner: incarnation(), keys: keys, resends: resends(record.app),
+      segment, owner: incarnation(), keys: keys, resends: !isOver && resends(record.app),
       grants: GrantMachine(bounds: controller.segmentSizes.grants, ahead: ahead(of: segment.id)),
       plantedMistake: controller.segmentMistake,
       wantsReport: { [reportSignal] in reportSignal.set() })
@@ -199,7 +200,6 @@ final class SegmentCarrier: Sendable {
       plantedMistake: nil)
     let begunAt = try await store.progress(of: record.id).first { $0.number == segment.id.part }?.begunAt
     let sending = SegmentSending(progress: progress, parts: parts, record: record, plan: plan, begunAt: begunAt)
-    let isOver = record.status == .cancelled || record.status == .failed
     let remainder = deployment.servedRemainders.first { $0.name == progress.name }
     if isOver, remainder == nil {
       _ = try await deployment.settleUnsent(sending.served, isUnknown: false, sending.events(after: nil))
