@@ -34,8 +34,6 @@ package struct PostgreSQLSettings: Hashable, Sendable {
   package var node: String
   /// The name of the journal whose outcomes are written. Nil: as the machine is called.
   package var journal: String?
-  /// An older version wrote them under the name of the machine.
-  package var isOlderJournal = false
   /// A service may use the database at the same time.
   package var isVisitor = false
 

@@ -54,16 +54,8 @@ package final class PostgreSQLStore: Store {
       // A service can start while the standby is away.
       let known = try connection.run([find], by: deadline)[0]
       if known.count == 1 { return known.int(0, 0) }
-      var statements: [PostgreSQLStatement] = []
-      if settings.isOlderJournal {
-        statements = ["node_writes", "runs"].map { table in
-          PostgreSQLStatement(
-            "UPDATE \(table) SET node = $1 WHERE node = $2", .text(node), .text(settings.node))
-        }
-      }
-      statements.append(
-        PostgreSQLStatement("INSERT INTO node_writes VALUES ($1, 0) ON CONFLICT DO NOTHING", .text(node)))
-      return try connection.transaction(statements + [find], by: deadline)[statements.count].int(0, 0)
+      let insert = PostgreSQLStatement("INSERT INTO node_writes VALUES ($1, 0) ON CONFLICT DO NOTHING", .text(node))
+      return try connection.transaction([insert, find], by: deadline)[1].int(0, 0)
     }
     outcomes = Mutex(Outcomes(session: session, sequence: sequence))
     ledgerSession = Mutex(PostgreSQLSession(servers))

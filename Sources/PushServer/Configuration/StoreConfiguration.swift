@@ -34,11 +34,11 @@ package enum StoreConfiguration: Hashable, Sendable {
 
   /// Opens the store for the service with a journal.
   ///
-  /// - Throws: ``StoreError``, ``CarillonError``.
-  func open(besides file: String, journal folder: String) throws -> (any Store, NodeFile?) {
+  /// - Throws: ``StoreError``.
+  func open(besides file: String, journal folder: String) throws(StoreError) -> (any Store, NodeFile?) {
     guard case .postgreSQL(var settings) = self else { return (try open(besides: file), nil) }
-    let node = try NodeFile(folder: folder)
-    (settings.journal, settings.isOlderJournal) = (node.journal, node.isOlder)
+    let node = NodeFile(folder: folder, host: ProcessInfo.processInfo.hostName)
+    settings.journal = node.journal
     return (try Self.postgreSQL(settings).open(besides: file), node)
   }
 

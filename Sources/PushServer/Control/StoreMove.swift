@@ -80,6 +80,9 @@ extension StoreConfiguration {
     #if PostgreSQL
     do throws(StoreError) {
       let reader = try SQLiteTableReader(path: path)
+      var settings = settings
+      // As the journal will be called: see ``NodeFile``.
+      settings.journal = ProcessInfo.processInfo.hostName
       let writer = try PostgreSQLTableWriter(settings)
       var moved = MovedStore()
       for table in StoreTable.all {

@@ -104,6 +104,7 @@ package final class Daemon: Sendable {
     deployment = try Deployment(
       serving: configuration.tenants.map(\.app), journal: journal, shutdownTimeout: configuration.shutdown.drain,
       logger: logger)
+    try node?.keep()
     do throws(JournalProblem) {
       let log = try DeferredList(directory: configuration.journal.directory ?? ".")
       outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(log))

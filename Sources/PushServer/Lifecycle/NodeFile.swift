@@ -12,41 +12,35 @@ struct NodeFile {
   let journal: String
   /// Of the last process that had the journal; nil: none has joined.
   let incarnation: Int64?
-  /// An older version has used the journal, and wrote outcomes under the name of the machine.
-  let isOlder: Bool
   private let path: String
+  private let isNew: Bool
 
   private static let name = "node"
 
-  /// Reads the file, or makes it.
+  /// Reads the file. Without one the journal gets a name, which ``keep()`` writes.
   ///
-  /// - Throws: ``CarillonError``.
-  init(folder: String) throws(CarillonError) {
+  /// - Parameter host: under whose name older versions wrote the outcomes of the journal.
+  init(folder: String, host: String) {
     path = "\(folder)/\(Self.name)"
     let words = ((try? String(contentsOfFile: path, encoding: .utf8)) ?? "").split(whereSeparator: \.isWhitespace)
     incarnation = words.first.flatMap { Int64($0) }.flatMap { $0 > 0 ? $0 : nil }
-    if words.count == 2 {
-      (journal, isOlder) = (String(words[1]), false)
+    isNew = words.count != 2
+    guard isNew else {
+      journal = String(words[1])
       return
     }
     let files = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
-    isOlder = files.contains { $0.hasPrefix("segment") }
-    journal = UUID().uuidString.lowercased()
-    do {
-      try FileManager.default.createDirectory(
-        atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
-    } catch { throw Self.problem(path, error) }
-    try write(incarnation ?? 0)
+    journal = files.contains { $0.hasPrefix("segment") } ? host : UUID().uuidString.lowercased()
   }
+
+  /// Writes the name, once. Call it when the journal is open: a folder that is none stays as
+  /// it is.
+  func keep() throws(CarillonError) { if isNew { try write(incarnation ?? 0) } }
 
   /// Notes which process has the journal. Otherwise the next one waits until this one is silent.
   func write(_ incarnation: Int64) throws(CarillonError) {
     do {
       try Data("\(incarnation) \(journal)\n".utf8).write(to: URL(fileURLWithPath: path), options: .atomic)
-    } catch { throw Self.problem(path, error) }
-  }
-
-  private static func problem(_ path: String, _ error: any Error) -> CarillonError {
-    CarillonError(.journal, "\(path) cannot be written: \(error.localizedDescription).")
+    } catch { throw CarillonError(.journal, "\(path) cannot be written: \(error.localizedDescription).") }
   }
 }

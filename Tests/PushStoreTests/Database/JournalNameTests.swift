@@ -32,24 +32,4 @@ struct JournalNameTests {
     try first.close()
     try second.close()
   }
-
-  @Test("a journal of an older version has what was written under the name of the machine")
-  func older() async throws {
-    var settings = try PostgreSQLServer.shared.get().makeSettings()
-    let older = try PostgreSQLStore(settings)
-    for number in 0..<3 { try older.write(Self.run(UInt32(number))) }
-    try older.close()
-    (settings.journal, settings.isOlderJournal) = ("first", true)
-    let store = try PostgreSQLStore(settings)
-    #expect(store.writeCount == 3)
-    try store.write(Self.run(9))
-    try await store.endRuns(except: [], at: StoreInstant(milliseconds: 5))
-    #expect(try await store.read("SELECT 1 FROM runs WHERE ended_at IS NULL").count == 0)
-    try store.close()
-    // A new journal on the same machine has nothing of it.
-    (settings.journal, settings.isOlderJournal) = ("second", false)
-    let next = try PostgreSQLStore(settings)
-    #expect(next.writeCount == 0)
-    try next.close()
-  }
 }
