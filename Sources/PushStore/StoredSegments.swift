@@ -16,6 +16,12 @@ package struct SegmentID: Hashable, Sendable {
   package init(campaign: StoredUUID, part: Int, firstKey: Int64) {
     (self.campaign, self.part, self.firstKey) = (campaign, part, firstKey)
   }
+
+  /// The order in which all stores list and lock segments.
+  package func comes(before other: SegmentID) -> Bool {
+    (campaign.high, campaign.low, part, firstKey)
+      < (other.campaign.high, other.campaign.low, other.part, other.firstKey)
+  }
 }
 
 /// Members of a campaign's part that one node sends at a time.
@@ -43,7 +49,7 @@ package struct StoredSegment: Hashable, Sendable {
   package var base: [UInt8]?
   /// How many rows its owner has added to its list of outcomes.
   package var rowCount = 0
-  /// Of its owner's last report; 0: there was none.
+  /// The number of its owner's last report; 0: there was none.
   package var reportNumber: Int64 = 0
   package var isSettled = false
 
@@ -91,7 +97,7 @@ package struct SegmentReport: Hashable, Sendable {
 package struct SharedPart: Hashable, Sendable {
   package let campaign: StoredUUID
   package let part: Int
-  /// Of the campaign.
+  /// The state of the campaign.
   package let state: String
   /// Until when it may be sent; nil: it may not be sent at present.
   package let openUntil: StoreInstant?
@@ -110,7 +116,7 @@ package struct SharedPartProgress: Hashable, Sendable {
   package var dividedKey: Int64 = 0
   package var segmentCount = 0
   package var settledSegmentCount = 0
-  /// Of its segments, as JSON.
+  /// The accounts of its segments, as JSON.
   package var accounts: [[UInt8]] = []
 
   package init() {}

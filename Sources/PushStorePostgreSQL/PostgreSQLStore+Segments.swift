@@ -240,10 +240,3 @@ extension PostgreSQLStore: Ledger {
     )
   }
 }
-
-extension SegmentID {
-  fileprivate func comes(before other: SegmentID) -> Bool {
-    (campaign.high, campaign.low, Int64(part), firstKey)
-      < (other.campaign.high, other.campaign.low, Int64(other.part), other.firstKey)
-  }
-}

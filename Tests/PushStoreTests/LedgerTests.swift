@@ -17,6 +17,13 @@ struct LedgerTests {
     return (store, try #require(store.ledger))
   }
 
+  /// Shares part 0 and divides it: a segment for each piece.
+  private static func divide(_ ledger: any Ledger) async throws {
+    try await ledger.share(parts: [0: at(90)], of: campaign, at: at(7))
+    let ranges = try await ledger.memberRanges(of: campaign, part: 0, after: 0, limit: 9)
+    #expect(try await ledger.divide(ranges, of: campaign, part: 0, after: 0))
+  }
+
   static func add(_ id: StoredUUID, to store: any Store, members: [[Int64]]) async throws {
     var record = StoredCampaign(id: id, app: "news", state: "running", content: Array("{}".utf8), createdAt: at(1))
     record.lastKey = members.last?.last ?? 0
@@ -68,9 +75,7 @@ struct LedgerTests {
     let place = try StorePlace(kind)
     let (store, ledger) = try await Self.prepared(place)
     let id = Self.campaign
-    try await ledger.share(parts: [0: Self.at(90)], of: id, at: Self.at(7))
-    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 9)
-    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    try await Self.divide(ledger)
     let first = try #require(try await store.join("one", replacing: nil))
     let second = try #require(try await store.join("two", replacing: nil))
     #expect(try await ledger.claimSegments(of: id, part: 0, limit: 1, by: 99, known: []).isEmpty)
@@ -144,9 +149,7 @@ struct LedgerTests {
     let place = try StorePlace(kind)
     let (store, ledger) = try await Self.prepared(place)
     let id = Self.campaign
-    try await ledger.share(parts: [0: Self.at(90)], of: id, at: Self.at(7))
-    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 9)
-    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    try await Self.divide(ledger)
     let first = try #require(try await store.join("one", replacing: nil))
     let claimed = try await ledger.claimSegments(of: id, part: 0, limit: 2, by: first, known: [])
     // It knows the first one only.
@@ -196,9 +199,7 @@ struct LedgerTests {
     let place = try StorePlace(kind)
     let (store, ledger) = try await Self.prepared(place)
     let id = Self.campaign
-    try await ledger.share(parts: [0: Self.at(90)], of: id, at: Self.at(7))
-    let ranges = try await ledger.memberRanges(of: id, part: 0, after: 0, limit: 9)
-    #expect(try await ledger.divide(ranges, of: id, part: 0, after: 0))
+    try await Self.divide(ledger)
     let node = try #require(try await store.join("one", replacing: nil))
     let claimed = try await ledger.claimSegments(of: id, part: 0, limit: 9, by: node, known: [])
     var told = Self.report(claimed[0])

@@ -20,7 +20,7 @@ package struct ServedCampaign: Sendable {
   package var variants: [String: [UInt8]] = [:]
   /// Its rate, which it may share with other parts; nil: as fast as the app may.
   package var pace: CampaignPace?
-  /// Of its identifiers, if another node may send some of it, too. Nil: random.
+  /// The seed of its identifiers, if another node may send some of it, too. Nil: random.
   package var seed: IdentifierSeed?
 
   package init(name: String, notification: PushNotification, audience: Audience) {

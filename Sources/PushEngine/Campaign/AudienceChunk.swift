@@ -80,8 +80,8 @@ package struct AudienceEntry: Sendable {
   package var mark = AudienceMark(offset: 0, line: 1)
   /// The origin of recovered entries: neighbours in one lane's ring. Nil: read from the audience.
   var origin: Origin?
-  /// Whether the entries have been sent before. Who sets another one than `unsent` in a chunk of an
-  /// audience has counted the copies that may arrive.
+  /// Whether the entries may have been sent before. An audience that says so has counted the copies
+  /// itself. The reader counts those of recovered entries.
   package var fate = RecoveredRun.Fate.unsent
 
   struct Origin {

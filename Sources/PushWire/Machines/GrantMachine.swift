@@ -4,7 +4,7 @@
 package struct GrantMachine: Sendable {
   package static let bounds = 1_024...65_536
 
-  /// Lines a second, of the flushes before.
+  /// Lines that were read in a second, measured over earlier flushes.
   private var rate = 0.0
   /// The longest flush of late, in seconds; it shrinks with every shorter one.
   private var flushSeconds = 0.0

@@ -34,8 +34,6 @@ package struct LineSet: Hashable, Sendable {
     return count - before
   }
 
-  package mutating func formUnion(_ other: LineSet) { for lines in other.ranges { insert(lines) } }
-
   /// The lines in the set up to a line, as ranges that do not touch, in order.
   package func ranges(through last: Int) -> [ClosedRange<Int>] { runs(of: true, through: last) }
 

@@ -24,9 +24,6 @@ struct LineSetTests {
     let missing = (1...limit).filter { $0 <= through && !model.contains($0) }
     #expect(set.holes(through: through).flatMap { Array($0) } == missing)
     #expect(LineSet(limit: limit, reading: set.bytes) == set)
-    var union = LineSet(limit: limit)
-    union.formUnion(set)
-    #expect(union == set)
   }
 
   @Test("a set with few gaps takes few bytes, and an empty one none")

@@ -29,8 +29,6 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
     !segment.row.isSettled && !nodes.values.contains { $0.isAlive && $0.incarnation == segment.owner }
   }
 
-  package var allSegments: [StoredSegment] { segments.map(\.row) }
-
   /// All lists of a campaign, as one.
   package func listed(_ campaign: StoredUUID) -> String {
     String(decoding: rows.filter { $0.segment.campaign == campaign }.flatMap(\.rows.bytes), as: UTF8.self)
@@ -302,13 +300,6 @@ extension StoreContents {
       hasFreeSegments: ledger.segments.contains {
         $0.row.id.campaign == id && $0.row.id.part == number && ledger.isFree($0)
       })
-  }
-}
-
-extension SegmentID {
-  fileprivate func comes(before other: SegmentID) -> Bool {
-    (campaign.high, campaign.low, Int64(part), firstKey)
-      < (other.campaign.high, other.campaign.low, Int64(other.part), other.firstKey)
   }
 }
 

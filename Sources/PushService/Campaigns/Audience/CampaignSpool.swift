@@ -17,7 +17,7 @@ package struct CampaignSpool: Sendable {
       numbersRows: AudienceUpload.numbersRows(record.upload))
   }
   package func list(_ id: StoredUUID, part: Int) -> String { "\(folder(id))/outcomes-\(part).csv" }
-  /// Of a segment, until the ledger has its rows.
+  /// The list of a segment, until the ledger has its rows.
   func list(_ segment: SegmentID, epoch: Int64) -> String {
     "\(folder(segment.campaign))/outcomes-\(segment.part)-\(segment.firstKey)-\(epoch).csv"
   }

@@ -222,6 +222,8 @@ struct CampaignDriver: Sendable {
   private struct Shared {
     /// Nil: this process sends all of it.
     var sharing: CampaignSharing?
+    /// All of its parts that nodes carry.
+    var numbers: Set<Int> = []
     /// Parts that have ended just now.
     var ended: Set<Int> = []
     /// Parts that this process has begun by itself: an older version did.
@@ -236,9 +238,10 @@ struct CampaignDriver: Sendable {
     guard let ledger = store.ledger, plan.source == .devices, !plan.isDryRun else { return shared }
     let sharing = CampaignSharing(ledger: ledger, controller: controller)
     shared.sharing = sharing
-    let numbers = try await sharing.numbers(of: record.id)
+    let (numbers, ended) = try await sharing.advance(record, all)
+    shared.numbers = numbers
     shared.direct = Set(all.filter { $0.begunAt != nil && !numbers.contains($0.number) }.map(\.number))
-    for (number, account) in try await sharing.ended(record, all) {
+    for (number, account) in ended {
       guard let part = all.first(where: { $0.number == number }) else { continue }
       try await end(part, record, account: account)
       shared.ended.insert(number)
@@ -309,8 +312,7 @@ struct CampaignDriver: Sendable {
       _ = try await AudienceCut(controller: controller, spool: parts.spool, live: live).finish(record.id, plan, all)
     }
     let shared = try await share(record, plan, all)
-    let sharedNumbers = try await shared.sharing?.numbers(of: record.id) ?? []
-    for part in all where part.endedAt == nil && !busy.contains(part.number) && !sharedNumbers.contains(part.number) {
+    for part in all where part.endedAt == nil && !busy.contains(part.number) && !shared.numbers.contains(part.number) {
       let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
       if deployment.servedRemainders.contains(where: { $0.name == served.name }) {
         // What it has in flight is its app's, which may come back.
@@ -325,7 +327,7 @@ struct CampaignDriver: Sendable {
     guard !live.isBusy else { return .wait }
     let progress = try await store.progress(of: record.id)
     // Nodes settle what they carry.
-    let isShared = progress.contains { $0.endedAt == nil && sharedNumbers.contains($0.number) }
+    let isShared = progress.contains { $0.endedAt == nil && shared.numbers.contains($0.number) }
     if isShared { return .until(clock.now.after(milliseconds: Self.lookMilliseconds)) }
     // A part that was busy above may have come to nothing meanwhile.
     guard progress.allSatisfy({ $0.endedAt != nil }) else { return .again }

@@ -12,11 +12,6 @@ struct CampaignSharing: Sendable {
 
   private static let rangeLimit = 1_024
 
-  /// The parts that nodes carry.
-  func numbers(of id: StoredUUID) async throws(StoreError) -> Set<Int> {
-    Set(try await ledger.sharedProgress(of: [id])[id, default: [:]].keys)
-  }
-
   /// Shares parts that may be sent now, until quiet hours begin; the other ones wait.
   func open(_ parts: [Int: StoreInstant], of id: StoredUUID) async throws(StoreError) {
     try await ledger.share(parts: parts, of: id, at: controller.clock.now)
@@ -25,8 +20,10 @@ struct CampaignSharing: Sendable {
 
   /// Divides what is known of the members of shared parts, and finds parts that have ended.
   ///
-  /// - Returns: the accounts of parts in which everything has its outcome.
-  func ended(_ record: StoredCampaign, _ parts: [StoredCampaignPart]) async throws -> [Int: CampaignAccount] {
+  /// - Returns: the shared parts, and the accounts of those in which everything has its outcome.
+  func advance(
+    _ record: StoredCampaign, _ parts: [StoredCampaignPart]
+  ) async throws -> (numbers: Set<Int>, ended: [Int: CampaignAccount]) {
     // Before the members are read: there are no more then.
     let isCut = try await controller.store.campaignHead(record.id)?.isCut ?? true
     let progress = try await ledger.sharedProgress(of: [record.id])[record.id, default: [:]]
@@ -37,7 +34,7 @@ struct CampaignSharing: Sendable {
       guard isCut, isDivided, shared.settledSegmentCount == shared.segmentCount else { continue }
       ended[part.number] = shared.account
     }
-    return ended
+    return (Set(progress.keys), ended)
   }
 
   /// - Returns: whether all members that are known were in segments before.

@@ -1,5 +1,4 @@
 internal import Carillon
-internal import Foundation
 internal import Logging
 internal import PushEngine
 internal import PushSend
@@ -327,14 +326,6 @@ final class SegmentCarrier: Sendable {
   }
 }
 
-extension StoredUUID {
-  /// Of the identifiers of a campaign's notifications.
-  fileprivate var seed: IdentifierSeed {
-    var random = SplitMix64(seed: high)
-    return IdentifierSeed(high: random.next(), low: low)
-  }
-}
-
 extension SharedPart {
   fileprivate var status: CampaignState { CampaignState(rawValue: state) ?? .failed }
 
@@ -345,69 +336,5 @@ extension SharedPart {
     case .cancelled, .failed: true
     default: false
     }
-  }
-}
-
-/// What a segment is made of, for the library.
-struct SegmentSending: Sendable {
-  let progress: SegmentProgress
-  let parts: CampaignParts
-  let record: StoredCampaign
-  let plan: CampaignPlan
-  /// When the first of its part could be sent.
-  let begunAt: StoreInstant?
-
-  /// On this machine's disk.
-  private var path: String { parts.spool.list(progress.id, epoch: progress.epoch) }
-
-  var served: ServedCampaign {
-    let payloads = VariantPayloads(plan)
-    var served = ServedCampaign(
-      name: progress.name, notification: notification,
-      audience: .source { [progress, parts, app = record.app] line in
-        let audience = DeviceAudience(
-          of: progress, after: Int64(clamping: line), payloads: payloads, clock: parts.clock
-        ) {
-          try await parts.devices($0, progress.id.part, of: progress.id.campaign, app: app)
-        }
-        return (audience, feed: { await audience.feed() })
-      })
-    served.variants = plan.variants
-    // A copy that another node sends has the same identifier.
-    served.seed = record.id.seed
-    served.pace = plan.rateLimit.map { parts.live.pace(perSecond: Double($0)) }
-    return served
-  }
-
-  /// All of a part live until the same time.
-  private var notification: PushNotification {
-    var notification = plan.notification
-    if case .after(let lifetime) = notification.expiration, let begunAt {
-      notification.expiration = .at(
-        Date(timeIntervalSince1970: Double(begunAt.milliseconds) / 1000 + lifetime.inSeconds))
-    }
-    return notification
-  }
-
-  /// - Parameter account: of what an earlier process of this node has done; nil: it begins here.
-  func events(after account: CampaignAccount?) -> ServedEvents {
-    ServedEvents(
-      list: { [progress, path, recorder = parts.recorder] settled throws(CarillonError) in
-        let (file, rows) = try ServedList.open(path, resuming: settled)
-        if let settled, let account { progress.resume(settled: settled, account: account, rows: rows) }
-        recorder.opened(file, of: progress.name)
-        progress.opened(file.listener(app: "", tokens: ""))
-        return progress
-      },
-      begun: {},
-      gone: { [outcomes = parts.outcomes, app = record.app] in outcomes.gone(app: app, token: $0, since: $1) },
-      ended: { [progress, recorder = parts.recorder] _ in recorder.ended(progress) })
-  }
-
-  /// Everything has its outcome. The ledger knows when this returns.
-  func end() async throws {
-    try parts.recorder.close(progress.name)
-    try await parts.outcomes.makeDurableElsewhere()
-    try? FileManager.default.removeItem(atPath: path)
   }
 }

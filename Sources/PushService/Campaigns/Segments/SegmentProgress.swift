@@ -17,8 +17,9 @@ final class SegmentProgress: OutcomeListener {
     var grants: GrantMachine
     /// The account of earlier owners, with what this one found in doubt.
     var base: CampaignAccount
-    /// Of what earlier processes of this node have settled, and of this one.
+    /// The account of what earlier processes of this node settled in this epoch.
     var former = CampaignAccount()
+    /// The account of what this process settled.
     var account = Account()
     /// The rows that the ledger does not have, and how many it has.
     var rows: [UInt8] = []
@@ -28,9 +29,10 @@ final class SegmentProgress: OutcomeListener {
     var list: (any OutcomeListener)?
     /// The last line that the reader was given, or passed over.
     var readThrough = 0
-    /// The last line that was read from the store, once no more are.
-    var lastLine: Int?
+    /// The last line without an outcome that was read from the store.
     var fedThrough = 0
+    /// The same, once the whole segment was read.
+    var lastLine: Int?
     /// The reader could have read more than was granted.
     var isStarved = false
     var number: Int64
