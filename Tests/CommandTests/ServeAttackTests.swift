@@ -19,15 +19,17 @@ struct ServeAttackTests {
     }
     let (serve, service) = (running.serve, running.service)
     let usage = ProcessUsage(process: service.process)
-    func ask() async throws {
-      // A connection of its own, as a new client has.
+    func ask(_ method: String, _ path: String, body: String = "", for status: Int) async throws {
+      // A connection of its own, as a new client has: one that is kept may be idle for too long.
       let client = try RawConnection(port: service.api.port)
       client.send(
-        "GET /v1/apps HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\nconnection: close\r\n\r\n")
+        "\(method) \(path) HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \(running.key)\r\nconnection: close\r\n"
+          + "content-length: \(body.utf8.count)\r\n\r\n\(body)")
       let answer = await client.received()
-      #expect(answer.hasPrefix("HTTP/1.1 200"), "\(answer)")
+      #expect(answer.hasPrefix("HTTP/1.1 \(status)"), "\(answer)")
     }
-    try await ask()
+    func list() async throws { try await ask("GET", "/v1/apps", for: 200) }
+    try await list()
     let (descriptors, memory) = (try usage.descriptorCount(), try usage.peakMegabytes())
     var attack: [RawConnection] = []
     for number in 0..<Self.attackers {
@@ -36,16 +38,16 @@ struct ServeAttackTests {
       client.send(Self.requests)
       attack.append(client)
       if number % 10 == 9 {
-        try await ask()
-        let sent = try await running.call("/v1/apps/news/notifications", body: ServeSite.body(HTTP2Site.token(number)))
-        #expect(sent.status == 202, "\(sent.text)")
+        try await list()
+        let body = ServeSite.body(HTTP2Site.token(number))
+        try await ask("POST", "/v1/apps/news/notifications", body: body, for: 202)
       }
     }
     #expect(try await serve.request(service.admin, "/readyz").status == 200)
     #expect(try usage.peakMegabytes() - memory < Self.megabytes)
     // The client itself has a connection or two.
     try await waitUntil("the attackers are disconnected") { try usage.descriptorCount() <= descriptors + 8 }
-    try await ask()
+    try await list()
     withExtendedLifetime(attack) {}
     #expect(try await running.end().count == Self.attackers / 10)
     #expect(service.process.errors.contains("connections without a key are closed"))
