@@ -58,6 +58,16 @@ package protocol Ledger: Sendable {
     _ reports: [SegmentReport], by incarnation: Int64
   ) throws(StoreError) -> [SegmentID: SharedPart]
 
+  /// Gives a living node its shares of limits that nodes keep together. The shares of a limit are
+  /// never more than the limit, and those of nodes that are not alive count no more. A limit that
+  /// the node does not name it needs no longer.
+  ///
+  /// - Parameter number: counts the node's calls: one that is late undoes none that came after it.
+  /// - Returns: nothing if the node is not alive.
+  func exchange(
+    _ claims: [RateClaim], number: Int64, by incarnation: Int64
+  ) async throws(StoreError) -> [String: RateShare]
+
   /// Rows of the lists of a campaign's segments, in the order of parts and keys.
   ///
   /// - Returns: nil at the end.

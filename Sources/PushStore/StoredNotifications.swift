@@ -30,6 +30,9 @@ package struct StoredNotification: Hashable, Sendable {
   package var isDoubted = false
   /// What its caller wrote beside it.
   package var reference: String?
+  /// The app of its run, while that goes on in a process that shares the store. Nil: no other
+  /// process than the caller can know more of it.
+  package var sharedApp: String?
 
   package init() {}
 }

@@ -6,9 +6,14 @@ package struct IdempotentRequest: Hashable, Sendable {
   /// The digest of everything that must be the same in a repeated request.
   package var digest: [UInt8]
   package var begunAt: StoreInstant
+  /// The incarnation of the process that carries it out; 0: no other one can use the store.
+  package var holder: Int64
+  /// Tells this attempt from all others: whoever has lost an answer asks again.
+  package let attempt: Int64
 
-  package init(caller: String, key: String, digest: [UInt8], begunAt: StoreInstant) {
+  package init(caller: String, key: String, digest: [UInt8], begunAt: StoreInstant, holder: Int64 = 0) {
     (self.caller, self.key, self.digest, self.begunAt) = (caller, key, digest, begunAt)
+    (self.holder, attempt) = (holder, .random(in: 1 ... .max))
   }
 }
 
@@ -31,4 +36,6 @@ package enum IdempotentBeginning: Hashable, Sendable {
   case different
   /// It has begun before, and has no answer: it is being carried out, or was interrupted.
   case begun
+  /// Another process that is alive has begun it, and there is no answer yet.
+  case begunElsewhere
 }

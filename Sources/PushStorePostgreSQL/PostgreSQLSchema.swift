@@ -4,7 +4,7 @@ internal import PushStore
 /// beside it while machines are replaced one by one.
 enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
-  static let migrations = [intake, devices, campaigns, bridge, members, partitions, nodes, segments]
+  static let migrations = [intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
   static let versions = """
@@ -190,6 +190,19 @@ enum PostgreSQLSchema {
       epoch bigint NOT NULL, after bigint NOT NULL, count bigint NOT NULL, rows bytea NOT NULL,
       PRIMARY KEY (campaign, part, first_key, epoch, after)
     );
+    """
+
+  /// Which process carries out a request that its caller may repeat, perhaps at another node.
+  private static let holders = """
+    ALTER TABLE requests ADD COLUMN holder bigint NOT NULL DEFAULT 0;
+    ALTER TABLE requests ADD COLUMN attempt bigint NOT NULL DEFAULT 0;
+    """
+
+  /// What each node may use of a rate, and would use, in a thousand seconds.
+  private static let rates = """
+    CREATE TABLE rate_shares (
+      name text NOT NULL, node bigint NOT NULL, number bigint NOT NULL, share bigint NOT NULL, demand bigint NOT NULL, PRIMARY KEY (name, node)
+    ) WITH (fillfactor = 50);
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

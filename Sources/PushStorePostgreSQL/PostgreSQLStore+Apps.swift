@@ -34,21 +34,28 @@ extension PostgreSQLStore {
   ) async throws(StoreError) -> IdempotentBeginning {
     let insert = PostgreSQLStatement(
       """
-      INSERT INTO requests (caller, key, digest, begun_at) VALUES ($1, $2, $3, $4)
+      INSERT INTO requests (caller, key, digest, begun_at, holder, attempt) VALUES ($1, $2, $3, $4, $6, $7)
       ON CONFLICT (caller, key) DO UPDATE SET digest = excluded.digest, begun_at = excluded.begun_at, status = NULL,
-        header_names = NULL, header_values = NULL, body = NULL
+        header_names = NULL, header_values = NULL, body = NULL, holder = excluded.holder, attempt = excluded.attempt
       WHERE requests.begun_at < $5
       """, .text(request.caller), .text(request.key), .bytes(request.digest), .instant(request.begunAt),
-      .instant(oldest))
+      .instant(oldest), .int(request.holder), .int(request.attempt))
     let find = PostgreSQLStatement(
-      "SELECT digest, status, header_names, header_values, body FROM requests WHERE caller = $1 AND key = $2",
-      .text(request.caller), .text(request.key))
+      """
+      SELECT digest, status, header_names, header_values, body, attempt = $4,
+        holder <> $3 AND EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = holder)
+      FROM requests WHERE caller = $1 AND key = $2
+      """, .text(request.caller), .text(request.key), .int(request.holder), .int(request.attempt))
     let rows = try await write([insert, find])
     if rows[0].changedCount == 1 { return .new }
     let found = rows[1]
     guard found.count == 1 else { return .begun }
     guard found.bytes(0, 0) == request.digest else { return .different }
-    guard let status = found.optionalInt(0, 1) else { return .begun }
+    guard let status = found.optionalInt(0, 1) else {
+      // The answer to this very attempt was lost.
+      if found.flag(0, 5) { return .new }
+      return found.flag(0, 6) ? .begunElsewhere : .begun
+    }
     let headers = Dictionary(zip(found.texts(0, 2), found.texts(0, 3))) { first, _ in first }
     return .answered(StoredAnswer(status: Int(status), headers: headers, body: found.bytes(0, 4)))
   }

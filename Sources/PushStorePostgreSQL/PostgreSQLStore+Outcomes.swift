@@ -35,7 +35,7 @@ extension PostgreSQLStore {
         SELECT app, EXISTS (SELECT 1 FROM copies WHERE run = number AND first <= $3 AND last >= $3),
           (SELECT confirmation FROM (
             SELECT last, confirmation FROM accepted WHERE run = number AND first <= $3 ORDER BY first DESC LIMIT 1
-          ) AS found WHERE last >= $3), state, detail
+          ) AS found WHERE last >= $3), state, detail, ended_at IS NULL
         FROM runs LEFT JOIN not_accepted ON run = number AND line = $3 WHERE high = $1 AND low = $2
         """, values: key),
     ])
@@ -44,6 +44,7 @@ extension PostgreSQLStore {
     guard rows[1].count == 1 else { return found }
     let app = rows[1].text(0, 0)
     found.isDoubted = rows[1].flag(0, 1)
+    if rows[1].flag(0, 5) { found.sharedApp = app }
     if let confirmation = rows[1].optionalText(0, 2) {
       found.outcome = StoredOutcome(state: "accepted", detail: confirmation, app: app)
     } else if let state = rows[1].optionalText(0, 3) {

@@ -111,6 +111,47 @@ extension PostgreSQLStore: Ledger {
     return found
   }
 
+  // MARK: Rates
+
+  package func exchange(
+    _ claims: [RateClaim], number: Int64, by incarnation: Int64
+  ) async throws(StoreError) -> [String: RateShare] {
+    let claims = claims.sorted { $0.name < $1.name }
+    let names = PostgreSQLValue.texts(claims.map(\.name))
+    let rows = try await write([
+      // One after the other: none sees a sum that another one is changing.
+      PostgreSQLStatement("SELECT version FROM schema_version FOR UPDATE"),
+      PostgreSQLStatement(
+        """
+        DELETE FROM rate_shares WHERE node = $1 AND name <> ALL ($2) AND number <= $3
+          OR NOT EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = node)
+        """, .int(incarnation), names, .int(number)),
+      PostgreSQLStatement(
+        """
+        INSERT INTO rate_shares (name, node, number, share, demand)
+        SELECT claim.name, $1, $6, greatest(0, least(claim.share, claim.most - coalesce(
+          (SELECT sum(share) FROM rate_shares WHERE name = claim.name AND node <> $1), 0)::bigint)), claim.demand
+        FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS claim (name, most, share, demand)
+        WHERE EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = $1)
+        ON CONFLICT (name, node) DO UPDATE
+          SET number = excluded.number, share = excluded.share, demand = excluded.demand
+          WHERE rate_shares.number <= excluded.number
+        RETURNING name, share
+        """, .int(incarnation), names, .ints(claims.map(\.limit)), .ints(claims.map(\.share)),
+        .ints(claims.map(\.demand)), .int(number)),
+      PostgreSQLStatement(
+        "SELECT name, share, demand FROM rate_shares WHERE name = ANY ($2) AND node <> $1",
+        .int(incarnation), names),
+    ])
+    var shares = Dictionary(
+      rows[2].map { ($0.text($1, 0), RateShare(share: $0.int($1, 1))) }, uniquingKeysWith: { first, _ in first })
+    for row in 0..<rows[3].count {
+      shares[rows[3].text(row, 0)]?.peers.append(
+        RateShare.Peer(share: rows[3].int(row, 1), demand: rows[3].int(row, 2)))
+    }
+    return shares
+  }
+
   // MARK: Segments
 
   package func claimSegments(

@@ -1,39 +1,170 @@
 internal import Foundation
+internal import FoundationNetworking
 internal import Support
 internal import Testing
 
-/// One of several services on a database serves.
+/// They serve side by side, and one of them leads.
 @Suite("Several services on one database", .timeLimit(.minutes(5)))
 struct ServeNodesTests {
-  @Test("a second service waits; when the first is silent it serves, and the first ends as soon as it goes on")
-  func takeover() async throws {
+  /// A service beside another one, for the same apps and gateway.
+  private struct Second {
+    let site: ServeSite
+    let service: ServeSite.Service
+
+    init(_ node: String, besides first: RunningServe, _ store: String) async throws {
+      site = try ServeSite(besides: first.serve)
+      try site.configure(first.upstream, more: store + "\ncluster: { node: \(node) }")
+      service = try await site.start()
+    }
+  }
+
+  private static func end(_ service: ServeSite.Service) async {
+    service.process.send(SIGTERM)
+    let ending = await service.process.ending()
+    #expect(ending.status == 0, "\(ending)")
+  }
+
+  @Test("one leads; when it is silent another one does, and it ends as soon as it goes on")
+  func leading() async throws {
     let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
     var first = try await RunningServe { try $0.configure($1, more: store) }
-    let site = try ServeSite()
-    try site.configure(first.upstream, more: store)
-    let arguments = ["serve", "--config", "carillon.yaml", "--json"]
-    let second = try ChildProcess(arguments, directory: site.site.place.url)
-    try await waitUntil("it waits", limit: .seconds(30)) { second.errors.contains("another service has the store") }
-    // A first one that was killed has its journal's word that it has ended, and need not wait.
+    #expect(first.service.process.errors.contains("this service leads"))
+    let other = try await Second("second", besides: first, store)
+    let second = other.service
+    #expect(!second.process.errors.contains("this service leads"))
+    // What a process was, the next one of its journal is, and need not wait for that.
     try await first.restart()
-    #expect(!first.service.process.errors.contains("another service has the store"))
-    #expect(!second.errors.contains("this one takes its place"))
+    #expect(first.service.process.errors.contains("this service leads"))
     first.service.process.send(SIGSTOP)
-    let line = try #require(await second.line(0), "\(second.errors)")
-    #expect(line.contains("\"api\""))
-    #expect(second.errors.contains("this one takes its place"))
+    try await waitUntil("the other one leads", limit: .seconds(30)) {
+      second.process.errors.contains("this service leads")
+    }
+    #expect(second.process.errors.contains("others take its place"))
     first.service.process.send(SIGCONT)
     let ending = await first.service.process.ending()
     #expect(ending.status != 0)
     #expect(ending.errors.contains("has taken its place"), "\(ending)")
-    let third = try ChildProcess(arguments, directory: first.serve.site.place.url)
-    try await waitUntil("it waits, too", limit: .seconds(30)) { third.errors.contains("another service has the store") }
+    let third = try await first.serve.start()
+    #expect(!third.process.errors.contains("this service leads"))
+    await Self.end(second)
+    // Whoever leaves need not become silent first.
+    try await waitUntil("the third one leads", limit: .seconds(5)) {
+      third.process.errors.contains("this service leads")
+    }
+    await Self.end(third)
+  }
+
+  @Test("a service waits for another one of its name, and serves when that ends")
+  func names() async throws {
+    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    let first = try await RunningServe { try $0.configure($1, more: store) }
+    let site = try ServeSite(besides: first.serve)
+    try site.configure(first.upstream, more: store)
+    let second = try ChildProcess(["serve", "--config", "carillon.yaml", "--json"], directory: site.site.place.url)
+    try await waitUntil("it waits", limit: .seconds(30)) { second.errors.contains("has the name of this one") }
+    await Self.end(first.service)
+    _ = try #require(await second.line(0), "\(second.errors)")
     second.send(SIGTERM)
     #expect(await second.ending().status == 0)
-    // Whoever leaves need not become silent first.
-    _ = try #require(await third.line(0), "\(third.errors)")
-    third.send(SIGTERM)
-    #expect(await third.ending().status == 0)
+  }
+
+  @Test("two services carry one campaign, and each of them answers for both")
+  func together() async throws {
+    // Three segments of a small audience.
+    let count = 40_000
+    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    let tokens = (0..<count).map { HTTP2Site.token($0) }
+    let first = try await RunningServe(scopes: ["campaigns", "read", "send", "admin"]) {
+      try $0.configure($1, more: store)
+    } prepare: {
+      try await CampaignAudienceServeTests.register($0, tokens.map { ($0, nil, nil, []) })
+    }
+    let other = try await Second("second", besides: first, store)
+    let second = other.service
+    let (here, there) = (first.campaigns, CampaignSite(second, key: first.key))
+    // The other one leads: it has to hear of both.
+    let path = try await there.make(#","audience":{"source":"devices"},"rateLimit":4000"#)
+    try await there.act(path, "start")
+    try await waitUntil("both send") {
+      for service in [first.service, second] where try await sentCount(service) < 1_000 { return false }
+      return true
+    }
+    try await there.act(path, "pause")
+    try await Task.sleep(for: .seconds(1))
+    let paused = try await (sentCount(first.service), sentCount(second))
+    try await Task.sleep(for: .seconds(1))
+    #expect(try await (sentCount(first.service), sentCount(second)) == paused)
+    #expect(try await here.campaign(path).state == "paused")
+    #expect(try await here.campaign(path).progress.accepted == there.campaign(path).progress.accepted)
+    try await here.act(path, "resume")
+    // Meanwhile each takes what comes, and tells of it.
+    let key = ["Idempotency-Key": "k"]
+    let body = ServeSite.body(HTTP2Site.token(1, prefix: "aa"))
+    let sent = try await there.call("POST", "/notifications", body, headers: key)
+    #expect(sent.status == 202, "\(sent.text)")
+    let id = try sent.decoded(ServeSite.Queued.self).id
+    #expect(try await here.call("POST", "/notifications", body, headers: key).body == sent.body)
+    try await waitUntil("the other one knows it") {
+      try await here.call("GET", "/notifications/\(id)").status == 200
+    }
+    let batch = try await there.call(
+      "POST", "/notifications:batch", "[\(ServeSite.body(HTTP2Site.token(2, prefix: "aa")))]")
+    struct Batch: Decodable {
+      var batchId: String?
+      var state: String?
+    }
+    let batchID = try #require(try batch.decoded(Batch.self).batchId, "\(batch.text)")
+    try await waitUntil("the other one knows what became of the batch") {
+      try await here.call("GET", "/batches/\(batchID)").decoded(Batch.self).state == "finished"
+    }
+    // What is uploaded is on the disk of the one that leads.
+    let upload = try await there.make()
+    let refused = try await there.call(
+      "POST", "\(upload)/audience", HTTP2Site.token(3), headers: ["Content-Type": "text/csv"])
+    #expect(refused.status == 503)
+    #expect(refused.text.contains("leads"), "\(refused.text)")
+    #expect(try await there.ended(path).state == "finished")
+    #expect(try await here.account(path).accepted.confirmed == count)
+    #expect(try await here.account(path).possibleDuplicates == 0)
+    await Self.end(second)
+    withExtendedLifetime(other) {}
+    let taken = try await first.end()
+    let campaign = Set(tokens)
+    #expect(taken.count { campaign.contains($0.token ?? "") } == count)
+    #expect(Set(taken.map(\.token)).count == count + 2)
+    #expect(taken.count == count + 2)
+  }
+
+  @Test("an app that is paused at one service is paused at all of them within a second or two")
+  func pausedApp() async throws {
+    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    let first = try await RunningServe { try $0.configure($1, more: store) }
+    let other = try await Second("second", besides: first, store)
+    let second = other.service
+    func state(_ service: ServeSite.Service) async throws -> String {
+      struct App: Decodable {
+        let state: String
+      }
+      return try await first.serve.request(service.api, "/v1/apps/news", key: first.key).decoded(App.self).state
+    }
+    for (action, isPaused) in [("pause", true), ("resume", false)] {
+      #expect(try await first.call("/v1/apps/news:\(action)", body: "").status == 202)
+      try await waitUntil("the other one knows", limit: .seconds(3)) {
+        try await (state(second) == "paused") == isPaused
+      }
+      #expect(try await (state(first.service) == "paused") == isPaused)
+    }
+    await Self.end(second)
+    withExtendedLifetime(other) {}
+    await Self.end(first.service)
+  }
+
+  /// How many notifications of the app `news` have their outcome from a service, by its own metrics.
+  private func sentCount(_ service: ServeSite.Service) async throws -> Int {
+    let metrics = try await service.admin.request("/metrics", over: URLSession.shared).text
+    return metrics.split(separator: "\n").filter {
+      $0.hasPrefix("carillon_notifications_total{") && $0.contains("\"news\"")
+    }.compactMap { $0.split(separator: " ").last.flatMap { Int($0) } }.reduce(0, +)
   }
 
   /// How a service is lost.

@@ -78,4 +78,30 @@ struct IdempotencyTests {
     }
     try store.close()
   }
+
+  @Test("a request whose holder lives runs elsewhere; whoever has lost the answer begins", arguments: LedgerTests.kinds)
+  func holders(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    func request(_ holder: Int64) -> IdempotentRequest {
+      IdempotentRequest(
+        caller: "a", key: "k", digest: [1], begunAt: StoreInstant(milliseconds: 9), holder: holder)
+    }
+    func begin(_ request: IdempotentRequest) async throws -> IdempotentBeginning {
+      try await store.begin(request, oldest: StoreInstant(milliseconds: 0))
+    }
+    let holder = try #require(try await store.join("n1", replacing: nil))
+    let other = try #require(try await store.join("n2", replacing: nil))
+    let first = request(holder)
+    #expect(try await begin(first) == .new)
+    #expect(try await begin(first) == .new)
+    #expect(try await begin(request(holder)) == .begun)
+    #expect(try await begin(request(other)) == .begunElsewhere)
+    try await store.leave(holder)
+    #expect(try await begin(request(other)) == .begun)
+    let answer = StoredAnswer(status: 202, headers: [:], body: [])
+    try await store.finish(first, answer)
+    #expect(try await begin(first) == .answered(answer))
+    try store.close()
+  }
 }

@@ -12,8 +12,10 @@ enum StoreSteps {
   }
 
   static let run = StoredRunID(high: 7, low: 8)
-  private static let request = IdempotentRequest(
-    caller: "key", key: "k", digest: [1], begunAt: StoreInstant(milliseconds: 1))
+  /// Another attempt each time.
+  private static var request: IdempotentRequest {
+    IdempotentRequest(caller: "key", key: "k", digest: [1], begunAt: StoreInstant(milliseconds: 1))
+  }
   private static let campaign = StoredUUID(high: 3, low: 1)
   private static func at(_ milliseconds: Int64) -> StoreInstant { StoreInstant(milliseconds: milliseconds) }
   private static func notification(_ line: UInt32) -> StoredNotificationID {

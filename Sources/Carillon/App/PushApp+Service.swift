@@ -25,6 +25,16 @@ extension PushApp {
 }
 
 extension PushApp {
+  /// How much of its rate limit this process may use for a while; see ``Deployment/shareRates()``.
+  package func useRate(perSecond: Double, for duration: Duration) {
+    entry.engine?.useRate(perSecond: perSecond, for: duration)
+  }
+
+  /// What was used of its rate limit since the last call.
+  package func takeRateUse() -> RateUse { entry.engine?.takeRateUse() ?? RateUse() }
+}
+
+extension PushApp {
   /// ``resume()`` for an operator of a service: a credential that could not be used is read again
   /// first. If it still cannot, the app stays suspended.
   package func resumeWithCredential() async {
@@ -57,6 +67,10 @@ extension Deployment {
   package func observeLanes(_ makeObserver: @escaping @Sendable (_ app: String) -> any LaneObserver) {
     core.makeLaneObserver = makeObserver
   }
+
+  /// Other processes keep the rate limits of the apps, too: an app sends nothing before it is told
+  /// its share. To be called once, before the deployment runs.
+  package func shareRates() { core.sharesRates = true }
 
   /// Calls `observe` after each commit of the journal. To be called once, before the deployment
   /// runs.

@@ -35,6 +35,7 @@ final class DeploymentCore: Sendable {
   private let state: Mutex<State>
   /// Apart from the state, because apps start while that is locked.
   private let recorder = Mutex<(any IntakeRecorder)?>(nil)
+  private let ratesAreShared = Atomic<Bool>(false)
   private let laneObserver = Mutex<(@Sendable (String) -> any LaneObserver)?>(nil)
   /// Opens when the deployment runs, or will never run.
   private let started = Gate()
@@ -114,6 +115,13 @@ final class DeploymentCore: Sendable {
   var intakeRecorder: (any IntakeRecorder)? {
     get { recorder.withLock { $0 } }
     set { recorder.withLock { $0 = newValue } }
+  }
+
+  /// Whether other processes keep the rate limits of apps, too: each of them uses its share, and
+  /// none in the beginning.
+  var sharesRates: Bool {
+    get { ratesAreShared.load(ordering: .relaxed) }
+    set { ratesAreShared.store(newValue, ordering: .relaxed) }
   }
 
   /// Observes the lanes of each app.
@@ -210,6 +218,7 @@ final class DeploymentCore: Sendable {
       log.write(event.kind, now: loop.now)
       self?.events.send(event)
     }
+    if sharesRates { runtime.app.useRate(perSecond: 0, for: .zero) }
     entry.runtime = runtime
     engine.jobs.put { await runtime.app.run() }
     return runtime

@@ -111,6 +111,14 @@ package actor App {
     shared.status.replace(patience: patience)
   }
 
+  /// How much of its rate limit this process may use for a while, because others keep it, too.
+  package nonisolated func useRate(perSecond: Double, for duration: Duration) {
+    shared.rate.use(perSecond: perSecond, for: duration)
+  }
+
+  /// What was used of its rate limit since the last call.
+  package nonisolated func takeRateUse() -> RateUse { shared.rate.takeUse() }
+
   /// Until a suspended app tries again by itself; nil: it is not suspended, or an operator must
   /// act.
   package nonisolated var retryIn: Duration? { halt.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero } }

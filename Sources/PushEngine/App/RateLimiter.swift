@@ -2,12 +2,29 @@ internal import PushTransport
 internal import PushWire
 internal import Synchronization
 
+/// What a limit is used for: how much was taken, and whether more was wanted.
+package struct RateUse: Hashable, Sendable {
+  package var count = 0
+  package var wantsMore = false
+
+  package init() {}
+}
+
 /// An app's limit of notifications per second, over all its campaigns.
 final class RateLimiter: Sendable {
   private struct Rate {
     var perSecond: Double?
     var sending: SendingRate?
     var writing: SecondLimit?
+    /// What this process may use of a limit that others keep, too, and until when.
+    var share: (perSecond: Double, until: Instant)?
+    var use = RateUse()
+
+    /// Whether nothing may be sent, because the others may use all of it.
+    func isExhausted(now: Instant) -> Bool {
+      guard perSecond != nil, let share else { return false }
+      return share.until <= now || share.perSecond < RateLimiter.leastShare
+    }
 
     init(_ perSecond: Double?, now: Instant) {
       self.perSecond = perSecond
@@ -18,6 +35,10 @@ final class RateLimiter: Sendable {
 
   /// The longest wait before a task checks whether the limit has changed.
   private static let longestWait = Duration.seconds(1)
+  /// The same while this process has no share.
+  private static let shareWait = Duration.milliseconds(50)
+  /// Per second. Less is nothing.
+  package static let leastShare = 0.01
 
   private let rate: Mutex<Rate>
   private let limited: Atomic<Bool>
@@ -32,7 +53,7 @@ final class RateLimiter: Sendable {
 
   /// See ``LaneScheduler/Claim``.
   var unconnectedLimit: Int {
-    rate.withLock { $0.perSecond }.map { SendingRate.unconnectedLimit(perSecond: $0) } ?? .max
+    rate.withLock { $0.share?.perSecond ?? $0.perSecond }.map { SendingRate.unconnectedLimit(perSecond: $0) } ?? .max
   }
 
   /// Changes the limit from now on.
@@ -40,8 +61,29 @@ final class RateLimiter: Sendable {
     let now = loop.now
     rate.withLock { rate in
       guard rate.perSecond != perSecond else { return }
+      let share = rate.share
       rate = Rate(perSecond, now: now)
+      rate.share = share.map { (0, $0.until) }
       limited.store(perSecond != nil, ordering: .relaxed)
+    }
+  }
+
+  /// How much of the limit this process may use for a while, because others keep it, too.
+  func use(perSecond: Double, for duration: Duration) {
+    let now = loop.now
+    rate.withLock { rate in
+      rate.share = (perSecond, now + duration)
+      guard perSecond >= Self.leastShare else { return }
+      rate.sending?.change(perSecond: perSecond, now: now)
+      rate.writing?.change(perSecond: perSecond)
+    }
+  }
+
+  /// What was used since the last call.
+  func takeUse() -> RateUse {
+    rate.withLock { rate in
+      defer { rate.use = RateUse() }
+      return rate.use
     }
   }
 
@@ -62,6 +104,7 @@ final class RateLimiter: Sendable {
   /// How many a lane may send now, at most `count`.
   func permission(upTo count: Int, now: Instant) -> Permission {
     rate.withLock { rate in
+      if rate.isExhausted(now: now) { return .later(now + Self.shareWait) }
       guard let taken = rate.writing?.take(upTo: count, now: now), taken < count else { return .all(count) }
       if taken > 0 { return .part(taken) }
       return .later(min(rate.writing?.nextAt(now: now) ?? now, now + Self.longestWait))
@@ -90,7 +133,13 @@ final class RateLimiter: Sendable {
   func allowanceNow(upTo count: Int) -> (count: Int, nextAt: Instant) {
     let now = loop.now
     return rate.withLock { rate in
+      if rate.isExhausted(now: now) {
+        rate.use.wantsMore = true
+        return (0, now + Self.shareWait)
+      }
       let taken = rate.sending?.take(upTo: count, now: now) ?? count
+      rate.use.count += taken
+      if taken < count { rate.use.wantsMore = true }
       return (taken, min(rate.sending?.nextAt(now: now) ?? now, now + Self.longestWait))
     }
   }

@@ -12,6 +12,8 @@ struct BridgeService: Service {
   let reserve: DescriptorReserve
   /// Ends when the notifications of earlier processes are recovered.
   let isReady: AsyncStream<Void>
+  /// One of those that share the store has the bridge.
+  let leads: @Sendable () -> Bool
   /// How long connections may take to end.
   let drain: Duration
   /// Called with the ports, once.
@@ -24,8 +26,12 @@ struct BridgeService: Service {
   private var concludingTime: Duration { drain - min(bridge.configuration.connection.session.drainTime, drain / 2) }
 
   func run() async throws {
-    await cancelWhenGracefulShutdown { for await _ in isReady {} }
+    await cancelWhenGracefulShutdown {
+      for await _ in isReady {}
+      while !leads(), (try? await bridge.clock.sleep(for: Self.interval)) != nil {}
+    }
     guard !Task.isShuttingDownGracefully else { return }
+    try await bridge.apps.restore()
     let loops = LoopGroup(threads: System.coreCount)
     let clock = bridge.clock
     let channels = OpenChannels(clock: clock)

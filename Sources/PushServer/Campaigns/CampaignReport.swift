@@ -77,8 +77,11 @@ struct CampaignReports: Sendable {
   let deployment: Deployment
   let statistics: ServiceStatistics
   let outcomes: OutcomeRecorder
+  let membership: NodeMembership
 
-  var forgotten: ForgottenParts { ForgottenParts(controller: controller, deployment: deployment) }
+  var forgotten: ForgottenParts {
+    ForgottenParts(controller: controller, deployment: deployment) { [membership] in membership.leads }
+  }
 
   /// A campaign of such an app continues, and its notifications wait.
   private static let appIsPaused = "The app is paused; the campaign continues when the app is resumed."

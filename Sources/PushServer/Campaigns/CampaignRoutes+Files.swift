@@ -28,6 +28,7 @@ extension CampaignRoutes {
     }
     try checkType(request)
     let first = try firstLine(request)
+    try demandFiles()
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
     let live = controller.live(record.id, app: app.id)
     guard live.beginUpload() else {
@@ -117,12 +118,25 @@ extension CampaignRoutes {
     return line
   }
 
+  /// Files of uploads are on the disk of the service that leads.
+  ///
+  /// - Throws: ``Problem`` with 503.
+  private func demandFiles() throws {
+    guard !membership.leads else { return }
+    throw Problem(
+      .serviceUnavailable, "Other node",
+      membership.leader.map { "The node \($0) leads, and has the audiences that are uploaded." }
+        ?? "No node leads at present, so no audience can be uploaded.",
+      action: "Send the request to that node.", retryAfter: 1)
+  }
+
   // MARK: Lists
 
   /// Everything that was not accepted, as it is at present.
   func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await readGrant(request, context)
     let record = try await campaign(context, of: app)
+    if !record.summary.isForDevices { try demandFiles() }
     let parts = try await controller.store.progress(of: record.id)
     var paths = [runner.spool.leftOut(record.id)]
     for part in parts {

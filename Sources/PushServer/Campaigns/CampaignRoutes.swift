@@ -10,6 +10,7 @@ struct CampaignRoutes: Sendable {
   let access: ControlAccess
   let runner: CampaignRunner
   let reports: CampaignReports
+  let membership: NodeMembership
   let isOpen: @Sendable () -> Bool
 
   var controller: CampaignController { runner.controller }

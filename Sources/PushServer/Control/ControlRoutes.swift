@@ -14,6 +14,7 @@ struct ControlRoutes: Sendable {
   let bridge: Bridge?
   let dashboard: Dashboard
   let channels: OpenChannels
+  let membership: NodeMembership
 
   var responder: ControlResponder {
     let router = ControlResponder.router
@@ -22,7 +23,8 @@ struct ControlRoutes: Sendable {
       middleware: KeyShareCheck(
         access: access, shares: KeyShares(maxConnections: access.settings.maxConnections), channels: channels,
         sessions: dashboard.sessions))
-    router.add(middleware: Idempotency(access: access, store: store))
+    router.add(
+      middleware: Idempotency(access: access, store: store) { [membership] in membership.current })
     NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
     router.add(middleware: CommonPool())
     router.add(
@@ -30,7 +32,9 @@ struct ControlRoutes: Sendable {
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
-    CampaignRoutes(access: access, runner: campaigns, reports: dashboard.reports, isOpen: intake.isOpen).add(to: router)
+    CampaignRoutes(
+      access: access, runner: campaigns, reports: dashboard.reports, membership: membership, isOpen: intake.isOpen
+    ).add(to: router)
     AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)

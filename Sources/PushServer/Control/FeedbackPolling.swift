@@ -11,6 +11,8 @@ struct FeedbackPolling: Service {
   let deployment: Deployment
   let store: any Store
   let tenants: @Sendable () -> [Tenant]
+  /// A service forgets what it was asked for, so one of those that share the store asks.
+  let leads: @Sendable () -> Bool
   let clock: any ServiceClock
   let logger: Logger
 
@@ -21,6 +23,12 @@ struct FeedbackPolling: Service {
     await cancelWhenGracefulShutdown {
       var due: [String: StoreInstant] = [:]
       while !Task.isCancelled {
+        guard leads() else {
+          // Another one may have asked since.
+          due = [:]
+          try? await clock.sleep(for: .seconds(1))
+          continue
+        }
         let apps = tenants().filter { !$0.app.transport.isHTTP2 && $0.feedbackInterval != .zero }
         due = await plan(apps, due)
         let now = clock.now

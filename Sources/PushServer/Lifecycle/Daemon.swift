@@ -118,7 +118,10 @@ package final class Daemon: Sendable {
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
     membership = NodeMembership(
-      store: store, name: configuration.store.node, file: node, clock: clock, manager: manager, logger: logger)
+      store: store, name: configuration.store.node,
+      memory: node.map { node in NodeMembership.Memory(former: node.incarnation) { try node.write($0) } },
+      clock: clock, logger: logger
+    ) { manager?.waits(status: $0) }
     metrics.observe(deployment)
   }
 
@@ -194,7 +197,7 @@ package final class Daemon: Sendable {
       controller: CampaignController(store: store, clock: clock),
       spool: CampaignSpool(besides: configuration.store.base(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
-      incarnation: { [membership] in membership.current }, logger: logger)
+      incarnation: { [membership] in membership.current }, leads: { [membership] in membership.leads }, logger: logger)
   }
 
   /// What answers the API's requests, and the dashboard's.
@@ -207,14 +210,15 @@ package final class Daemon: Sendable {
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
       reports: CampaignReports(
-        controller: run.campaigns.controller, deployment: deployment, statistics: statistics, outcomes: outcomes),
+        controller: run.campaigns.controller, deployment: deployment, statistics: statistics, outcomes: outcomes,
+        membership: membership),
       bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
       reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
-      dashboard: dashboard, channels: run.clients
+      dashboard: dashboard, channels: run.clients, membership: membership
     ).responder
   }
 
@@ -242,7 +246,7 @@ package final class Daemon: Sendable {
     try await membership.enter()
     try outcomes.restoreDeferred()
     await pauseApps()
-    try await bridge?.apps.restore()
+    if membership.leads { try await bridge?.apps.restore() }
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
     try await store.endRuns(except: open, at: clock.now)
     for left in await deployment.resumeIntake() {
@@ -266,8 +270,9 @@ package final class Daemon: Sendable {
         manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
       Maintenance(
         store: store, outcomes: outcomes, keys: keys, metrics: metrics, retention: configuration.retention,
-        clock: clock, logger: logger),
+        leads: { [membership] in membership.leads }, clock: clock, logger: logger),
     ]
+    if membership.isShared { services.append(PauseFollowing(store: store, deployment: deployment, clock: clock)) }
     if let admin = front.admin { services.append(admin) }
     services += [
       run.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
@@ -279,13 +284,13 @@ package final class Daemon: Sendable {
     if let bridge {
       services.append(
         BridgeService(
-          bridge: bridge, reserve: reserve, isReady: run.opening, drain: configuration.shutdown.drain,
-          listens: front.bridgeListens))
+          bridge: bridge, reserve: reserve, isReady: run.opening, leads: { [membership] in membership.leads },
+          drain: configuration.shutdown.drain, listens: front.bridgeListens))
     }
     services.append(
       FeedbackPolling(
         deployment: deployment, store: store, tenants: { [self] in tenants.withLock { Array($0.values) } },
-        clock: clock, logger: logger))
+        leads: { [membership] in membership.leads }, clock: clock, logger: logger))
     services.append(front.api)
     return services.map { .init(service: $0) } + [
       .init(service: diskRecovery, successTerminationBehavior: .gracefullyShutdownGroup),

@@ -70,7 +70,7 @@ extension Daemon {
       note(&ports)
       return ports
     }
-    guard open.api != 0, open.admin != 0, bridge == nil || open.bridge != nil else { return }
+    guard open.api != 0, open.admin != 0, bridge == nil || open.bridge != nil || !membership.leads else { return }
     ready(open)
     manager?.notify(.ready, status: "Serving.")
   }

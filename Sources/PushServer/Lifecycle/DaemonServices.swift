@@ -46,6 +46,29 @@ struct Sending: Service {
   }
 }
 
+/// Pauses and resumes apps when another process that shares the store was told to.
+struct PauseFollowing: Service {
+  let store: any Store
+  let deployment: Deployment
+  let clock: any ServiceClock
+
+  private static let interval = Duration.seconds(1)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      // Changes are followed, not states: what this process is told just now may not be stored yet.
+      var known: Set<String> = []
+      while (try? await clock.sleep(for: Self.interval)) != nil {
+        guard let paused = (try? await store.pausedApps()).map({ Set($0.keys) }) else { continue }
+        for app in deployment.apps where paused.contains(app.id) != known.contains(app.id) {
+          if paused.contains(app.id) { app.pause() } else { await app.resumeWithCredential() }
+        }
+        known = paused
+      }
+    }
+  }
+}
+
 /// Periodic work: writes outcomes and the last use of keys to the store, deletes what is older than
 /// its retention, asks the database how it is, and gives memory back.
 struct Maintenance: Service {
@@ -54,6 +77,8 @@ struct Maintenance: Service {
   let keys: KeyRing
   let metrics: ServiceMetrics
   let retention: Duration
+  /// One of those that share the store deletes for all.
+  let leads: @Sendable () -> Bool
   let clock: any ServiceClock
   let logger: Logger
 
@@ -106,6 +131,7 @@ struct Maintenance: Service {
     do throws(StoreError) {
       let uses = keys.takeUses()
       if !uses.isEmpty { try await store.noteUse(of: uses) }
+      guard leads() else { return }
       let now = clock.now
       try await store.forget(endedBefore: now.after(seconds: -retention.components.seconds))
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: now))

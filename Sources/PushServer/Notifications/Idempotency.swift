@@ -17,6 +17,8 @@ struct Idempotency: RouterMiddleware {
 
   let access: ControlAccess
   let store: any Store
+  /// The incarnation of this process among those that share the store.
+  let incarnation: @Sendable () -> Int64
   /// The requests of this process, also when its service restarts.
   private static let running = RunningRequests()
 
@@ -56,7 +58,8 @@ struct Idempotency: RouterMiddleware {
     caller = try await access.keys.current(caller.keyID)
     context.caller = caller
     let entry = IdempotentRequest(
-      caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: access.clock.now)
+      caller: caller.keyID, key: key, digest: Self.digest(request, body), begunAt: access.clock.now,
+      holder: incarnation())
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
     let isFirst = Self.running.add(place)
     defer { if isFirst { Self.running.remove(place) } }
@@ -69,7 +72,8 @@ struct Idempotency: RouterMiddleware {
       throw Problem(
         .unprocessableContent, "Key used before", "Another request had this Idempotency-Key.",
         action: "Give each request a key of its own, and repeat a request unchanged.")
-    case .begun where !isFirst:
+    case .begunElsewhere,
+      .begun where !isFirst:
       throw Problem(.conflict, "Still running", "A request with this Idempotency-Key is still running.", retryAfter: 1)
     case .begun:
       throw Problem(

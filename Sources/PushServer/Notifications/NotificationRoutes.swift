@@ -176,7 +176,9 @@ struct NotificationRoutes: Sendable {
     let pending = outcomes.app(of: stored)
     let known = try await store.notification(stored)
     let outcome = known.outcome
-    guard let owner = outcome?.app ?? pending, owner == app.id else { throw context.missing("notification", of: app) }
+    guard let owner = outcome?.app ?? pending ?? known.sharedApp, owner == app.id else {
+      throw context.missing("notification", of: app)
+    }
     return .json { json in
       json.field("id", "\(id)")
       json.field("state", outcome == nil ? "queued" : "finished")

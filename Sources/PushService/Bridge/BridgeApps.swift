@@ -11,6 +11,7 @@ package final class BridgeApps: Sendable {
   private struct State {
     var apps: [String: BridgeApp] = [:]
     var nextSweep = Instant.start
+    var isRestored = false
   }
 
   private let memory: ForwardedMemory.Limits
@@ -53,9 +54,10 @@ package final class BridgeApps: Sendable {
 
   // MARK: Life
 
-  /// Loads what earlier processes forwarded for clients that got no answer. Call it before the
+  /// Loads what earlier processes forwarded for clients that got no answer, once. Call it before the
   /// intake of earlier processes is resumed.
   package func restore() async throws(StoreError) {
+    guard !state.withLock({ $0.isRestored }) else { return }
     let lines = deployment.unfinishedIntakeLines
     // Until then at least, the last process lived.
     let lastSign = try await store.lastSignOfBridge() ?? clock.now
@@ -90,6 +92,7 @@ package final class BridgeApps: Sendable {
       if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) { runs.withLock { $0[run] = app } }
       app.restore(frame, as: line, isByResponse: isByResponse, now: now)
     }
+    state.withLock { $0.isRestored = true }
   }
 
   /// Before this process leaves signs of life of its own.

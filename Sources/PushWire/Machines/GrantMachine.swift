@@ -5,7 +5,7 @@ package struct GrantMachine: Sendable {
   package static let bounds = 1_024...65_536
 
   /// Lines that were read in a second, measured over earlier flushes.
-  private var rate = 0.0
+  package private(set) var rate = 0.0
   /// The longest flush of late, in seconds; it shrinks with every shorter one.
   private var flushSeconds = 0.0
   private var last: (line: Int, at: Instant)?

@@ -8,7 +8,7 @@ package struct SendingRate: Sendable {
   private var bucket: TokenBucket
   /// What was sent lately, so that no second has more than ``limit``.
   private var lastSecond = LastSecond()
-  private let limit: Int
+  private var limit: Int
   /// Whether anything was sent. Before that no time is lost, so none is caught up.
   private var hasBegun = false
 
@@ -21,10 +21,18 @@ package struct SendingRate: Sendable {
   /// - Parameter perSecond: notifications, above zero.
   package init(perSecond: Double, now: Instant) {
     bucket = TokenBucket(
-      perSecond: perSecond, burst: 1 + perSecond * Self.lateness.inSeconds,
+      perSecond: perSecond, burst: Self.burst(perSecond: perSecond),
       initial: Double(Self.unconnectedLimit(perSecond: perSecond)), now: now)
     limit = Self.limit(perSecond: perSecond)
   }
+
+  /// Another rate from now on. What was sent lately counts.
+  package mutating func change(perSecond: Double, now: Instant) {
+    bucket.change(perSecond: perSecond, burst: Self.burst(perSecond: perSecond), now: now)
+    limit = Self.limit(perSecond: perSecond)
+  }
+
+  private static func burst(perSecond: Double) -> Double { 1 + perSecond * lateness.inSeconds }
 
   /// The most in any second.
   fileprivate static func limit(perSecond: Double) -> Int { Int(min(perSecond * (1 + excess) + 1, Double(Int32.max))) }
@@ -69,11 +77,14 @@ package struct SendingRate: Sendable {
 /// would then leave all at once.
 package struct SecondLimit: Sendable {
   private var lastSecond = LastSecond()
-  private let limit: Int
+  private var limit: Int
 
   /// - Parameter perSecond: notifications, above zero. A second has at most ``SendingRate/excess``
   ///   more.
   package init(perSecond: Double) { limit = SendingRate.limit(perSecond: perSecond) }
+
+  /// Another rate from now on. What was sent lately counts.
+  package mutating func change(perSecond: Double) { limit = SendingRate.limit(perSecond: perSecond) }
 
   /// Takes as many as there are now, at most `count`.
   package mutating func take(upTo count: Int, now: Instant) -> Int {

@@ -1,7 +1,7 @@
 /// A rate with a burst. It limits what is sent per second, and an app's new connections per minute.
 package struct TokenBucket: Sendable {
-  private let perSecond: Double
-  private let burst: Double
+  private var perSecond: Double
+  private var burst: Double
   /// What may be sent now. Negative after more was sent than the bucket had.
   private var tokens: Double
   private var refilledAt: Instant
@@ -15,6 +15,14 @@ package struct TokenBucket: Sendable {
     (self.perSecond, self.burst) = (perSecond, burst)
     tokens = min(burst, initial ?? burst)
     refilledAt = now
+  }
+
+  /// Another rate from now on. What the bucket has stays, as far as it may have it.
+  package mutating func change(perSecond: Double, burst: Double, now: Instant) {
+    precondition(perSecond > 0 && burst >= 1, "the rate must be above zero and the burst at least one")
+    refill(now: now)
+    (self.perSecond, self.burst) = (perSecond, burst)
+    tokens = min(burst, tokens)
   }
 
   /// The time before `now` has filled nothing.

@@ -63,7 +63,12 @@ extension SimulatedStore {
         return .new
       }
       guard known.request.digest == request.digest else { return .different }
-      return known.answer.map(IdempotentBeginning.answered) ?? .begun
+      if let answer = known.answer { return .answered(answer) }
+      if known.request.attempt == request.attempt { return .new }
+      let isElsewhere = contents.ledger.nodes.values.contains {
+        $0.isAlive && $0.incarnation == known.request.holder && $0.incarnation != request.holder
+      }
+      return isElsewhere ? .begunElsewhere : .begun
     }
   }
 

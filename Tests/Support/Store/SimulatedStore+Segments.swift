@@ -24,6 +24,8 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   /// The shared parts, and how far each is divided.
   var dividedKeys: [StoredUUID: [Int: Int64]] = [:]
   var openParts: [StoredUUID: [Int: StoreInstant]] = [:]
+  /// What each node may use of a rate, and would use, by the name of the limit.
+  var rates: [String: [Int64: RateShare.Peer]] = [:]
 
   func isFree(_ segment: Segment) -> Bool {
     !segment.row.isSettled && !nodes.values.contains { $0.isAlive && $0.incarnation == segment.owner }
@@ -120,6 +122,33 @@ extension SimulatedStore: Ledger {
         contents.ledger.nodes[node.name] = StoredNode(
           name: node.name, incarnation: incarnation, beat: node.beat, isAlive: false)
       }
+    }
+  }
+
+  // MARK: Rates
+
+  package func exchange(
+    _ claims: [RateClaim], number: Int64, by incarnation: Int64
+  ) async throws(StoreError) -> [String: RateShare] {
+    try await call { contents in
+      let alive = Set(contents.ledger.nodes.values.filter(\.isAlive).map(\.incarnation))
+      guard alive.contains(incarnation) else { return [:] }
+      for name in Array(contents.ledger.rates.keys) {
+        let isNamed = claims.contains { $0.name == name }
+        contents.ledger.rates[name] = contents.ledger.rates[name]?.filter { node, _ in
+          alive.contains(node) && (node != incarnation || isNamed)
+        }
+      }
+      var shares: [String: RateShare] = [:]
+      for claim in claims {
+        let others = contents.ledger.rates[claim.name, default: [:]].filter { $0.key != incarnation }
+        let free = claim.limit - others.values.reduce(0) { $0 + $1.share }
+        let share = max(0, min(claim.share, free))
+        contents.ledger.rates[claim.name, default: [:]][incarnation] = RateShare.Peer(
+          share: share, demand: claim.demand)
+        shares[claim.name] = RateShare(share: share, peers: others.sorted { $0.key < $1.key }.map(\.value))
+      }
+      return shares
     }
   }
 

@@ -35,8 +35,12 @@ struct CampaignCleaning: Sendable {
     return forgotten.count
   }
 
-  /// Files of campaigns that an earlier process had forgotten when it was killed.
+  /// What this process has of campaigns that another one has forgotten, or an earlier one of this
+  /// node when it was killed.
   func removeOrphans() async throws(StoreError) {
+    for live in controller.all where try await controller.store.campaignHead(live.id) == nil {
+      controller.forget(live.id)
+    }
     for name in (try? FileManager.default.contentsOfDirectory(atPath: spool.directory)) ?? [] {
       guard let id = StoredUUID(name), try await controller.store.campaignHead(id) == nil else { continue }
       spool.remove(id)

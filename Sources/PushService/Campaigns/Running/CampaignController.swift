@@ -26,6 +26,8 @@ package final class CampaignController: Sendable {
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
   /// Set when there may be segments to claim.
   let segmentSignal = ReaderSignal()
+  /// Set when there is a rate to share with other processes.
+  let rateSignal = ReaderSignal()
   /// Campaigns that need a driver.
   let work = Mailbox<LiveCampaign>()
 

@@ -356,6 +356,7 @@ struct CampaignDriver: Sendable {
       return await beginLater("\(Problem(known: error)?.detail ?? "\(error)")")
     }
     live.begun(part: part.number, campaign)
+    controller.rateSignal.set()
     do { try await follow(part, record, campaign) } catch let error as CarillonError {
       await failed(part, error)
     } catch {

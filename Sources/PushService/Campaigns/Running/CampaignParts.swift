@@ -22,7 +22,7 @@ struct CampaignParts: Sendable {
     var served = ServedCampaign(
       name: record.id.name(part: part.number), notification: plan.notification, audience: audience)
     served.variants = plan.variants
-    served.pace = plan.rateLimit.map { live.pace(perSecond: Double($0)) }
+    served.pace = plan.rateLimit.map { live.pace(perSecond: Double($0), isShared: store.ledger != nil) }
     return served
   }
 

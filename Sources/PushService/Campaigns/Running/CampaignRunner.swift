@@ -5,6 +5,9 @@ package import PushStore
 internal import ServiceLifecycle
 
 /// Sends the campaigns of a service, and forgets them in the end.
+///
+/// Where several processes share the store all of them carry segments. One of them leads: it
+/// decides when campaigns and their parts begin and end, and sends what is not shared.
 package final class CampaignRunner: Service {
   package let controller: CampaignController
   package let spool: CampaignSpool
@@ -12,6 +15,9 @@ package final class CampaignRunner: Service {
   private let outcomes: OutcomeRecorder
   /// Nil: this process sends whole parts.
   private let carrier: SegmentCarrier?
+  /// Nil: this process keeps rates alone.
+  private let rates: SharedRates?
+  private let leads: @Sendable () -> Bool
   private let hasRecovered = ReaderSignal()
   private let deployment: Deployment
   private let schedule: CampaignSchedule
@@ -19,20 +25,29 @@ package final class CampaignRunner: Service {
   private let logger: Logger
 
   private static let tidyInterval = Duration.seconds(60)
+  /// Between looks at what other processes have changed.
+  private static let lookInterval = Duration.seconds(1)
 
-  /// - Parameter incarnation: of this process among those that share the store, once it has joined.
+  /// - Parameters:
+  ///   - incarnation: of this process among those that share the store, once it has joined.
+  ///   - leads: whether it is the one that leads.
   package init(
     controller: CampaignController, spool: CampaignSpool, recorder: CampaignRecorder, outcomes: OutcomeRecorder,
     deployment: Deployment, schedule: CampaignSchedule, retention: Duration,
-    incarnation: @escaping @Sendable () -> Int64, logger: Logger
+    incarnation: @escaping @Sendable () -> Int64, leads: @escaping @Sendable () -> Bool = { true }, logger: Logger
   ) {
     (self.controller, self.spool, self.recorder, self.outcomes) = (controller, spool, recorder, outcomes)
     (self.deployment, self.schedule, self.retention, self.logger) = (deployment, schedule, retention, logger)
+    self.leads = leads
     carrier = controller.store.ledger.map { ledger in
       SegmentCarrier(
         ledger: ledger, incarnation: incarnation, controller: controller, deployment: deployment, outcomes: outcomes,
         spool: spool, schedule: schedule, logger: logger)
     }
+    rates = controller.store.ledger.map { ledger in
+      SharedRates(ledger: ledger, incarnation: incarnation, deployment: deployment, controller: controller)
+    }
+    if rates != nil { deployment.shareRates() }
   }
 
   /// How many campaigns of an app may be there that have not ended.
@@ -47,10 +62,24 @@ package final class CampaignRunner: Service {
   /// Resumes the campaigns of earlier processes.
   package func recover() async throws(StoreError) {
     deployment.settle(served: try await endedRemainders(deployment.servedRemainders.map(\.name)))
-    for campaign in try await controller.store.openCampaigns(of: .all, in: nil, limit: nil) {
-      controller.wake(campaign)
-    }
+    if leads() { _ = try await wakeChanged([:]) }
     hasRecovered.set()
+  }
+
+  /// Wakes the drivers of campaigns whose versions are not the known ones.
+  private func wakeChanged(_ known: [StoredUUID: Int64]) async throws(StoreError) -> [StoredUUID: Int64] {
+    let open = try await controller.store.openCampaigns(of: .all, in: nil, limit: nil)
+    for campaign in open where known[campaign.id] != campaign.version { controller.wake(campaign) }
+    return Dictionary(uniqueKeysWithValues: open.map { ($0.id, $0.version) })
+  }
+
+  /// Other processes change campaigns, and this one may begin to lead.
+  private func keepLooking() async {
+    var known: [StoredUUID: Int64] = [:]
+    while !Task.isCancelled {
+      try? await controller.clock.sleep(for: Self.lookInterval)
+      if leads() { known = (try? await wakeChanged(known)) ?? known } else { known = [:] }
+    }
   }
 
   /// Of parts in the journal, those whose final accounts the store has.
@@ -71,7 +100,12 @@ package final class CampaignRunner: Service {
           if let carrier = self.carrier {
             tasks.addTask {
               await self.waitUntilRecovered()
-              if !Task.isCancelled { await carrier.run() }
+              guard !Task.isCancelled else { return }
+              async let looking: Void = self.keepLooking()
+              async let sharing: Void? = self.rates?.run()
+              await carrier.run()
+              await looking
+              await sharing
             }
           }
           while let lives = await controller.work.take() {
@@ -96,6 +130,7 @@ package final class CampaignRunner: Service {
   }
 
   private func drive(_ live: LiveCampaign) async {
+    guard leads() else { return }
     let parts = CampaignParts(
       spool: spool, recorder: recorder, outcomes: outcomes, store: controller.store, clock: controller.clock,
       live: live, plantedMistake: controller.plantedMistake)
@@ -109,11 +144,15 @@ package final class CampaignRunner: Service {
     var isFirst = true
     while !Task.isCancelled {
       do throws(StoreError) {
-        if isFirst { try await cleaning.removeOrphans() }
+        let leads = leads()
+        // The one that leads removes the files of what it forgets.
+        if isFirst || !leads { try await cleaning.removeOrphans() }
         isFirst = false
-        let oldest = controller.clock.now.after(seconds: -retention.components.seconds)
-        try await cleaning.forget(endedBefore: oldest)
-        try await cleaning.forget(draftsUnchangedSince: oldest)
+        if leads {
+          let oldest = controller.clock.now.after(seconds: -retention.components.seconds)
+          try await cleaning.forget(endedBefore: oldest)
+          try await cleaning.forget(draftsUnchangedSince: oldest)
+        }
       } catch {
         logger.error("the store cannot be written", metadata: ["why": "\(error)"])
       }

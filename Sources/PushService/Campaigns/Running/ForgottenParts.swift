@@ -7,9 +7,13 @@ package import PushStore
 package struct ForgottenParts: Sendable {
   let controller: CampaignController
   let deployment: Deployment
+  /// Whether the journal of this process is the one that has had them.
+  private let leads: @Sendable () -> Bool
 
-  package init(controller: CampaignController, deployment: Deployment) {
-    (self.controller, self.deployment) = (controller, deployment)
+  package init(
+    controller: CampaignController, deployment: Deployment, leads: @escaping @Sendable () -> Bool = { true }
+  ) {
+    (self.controller, self.deployment, self.leads) = (controller, deployment, leads)
   }
 
   static let reason =
@@ -35,6 +39,11 @@ package struct ForgottenParts: Sendable {
   /// An operator resumes a campaign. Its unknown parts are sent as if they had never begun.
   package func resume(_ id: StoredUUID) async throws -> StoredCampaign {
     if try await controller.store.campaignHead(id)?.isDoubtful == true {
+      guard leads() else {
+        throw Problem(
+          .serviceUnavailable, "Other node", "Only the node that leads knows what was lost of the campaign.",
+          action: "Send the request to that node.", retryAfter: 1)
+      }
       try await controller.store.renew(parts: try await numbers(of: id), of: id)
     }
     return try await controller.change(id) { campaign in

@@ -115,18 +115,28 @@ package final class LiveCampaign: Sendable {
     signal.set()
   }
 
+  var isSending: Bool { state.withLock { !$0.busyParts.isEmpty || !$0.segments.isEmpty } }
+
   /// This process ends, or no longer has the app: the next process resumes it.
   func leave() { state.withLock { $0.isLeft = true } }
   var isLeft: Bool { state.withLock { $0.isLeft } }
 
   /// The rate of all parts together. It does not change once a part is sent.
-  func pace(perSecond: Double) -> CampaignPace {
+  ///
+  /// - Parameter isShared: other processes keep it, too: nothing is sent before the share of this
+  ///   one is known.
+  func pace(perSecond: Double, isShared: Bool) -> CampaignPace {
     state.withLock { state in
-      let pace = state.pace ?? CampaignPace(perSecond: perSecond) { [clock] in clock.uptime }
+      if let pace = state.pace { return pace }
+      let pace = CampaignPace(perSecond: perSecond) { [clock] in clock.uptime }
+      if isShared { pace.use(perSecond: 0, for: .zero) }
       state.pace = pace
       return pace
     }
   }
+
+  /// Nil: it has none, or nothing was sent.
+  var knownPace: CampaignPace? { state.withLock { $0.pace } }
 
   /// The part cannot continue in this process.
   func lost(part: Int) { state.withLock { _ = $0.lostParts.insert(part) } }

@@ -25,6 +25,8 @@ final class SegmentCarrier: Sendable {
   /// Nil: its members are being read.
   private let carried = Mutex<[SegmentID: SegmentProgress?]>([:])
 
+  /// Parts that had segments which nobody carries when they were looked at.
+  private let claimable = Mutex<[SharedPart]>([])
   /// The node may own segments that it does not carry.
   private let ownsMore = Atomic<Bool>(true)
   /// Set when there is something to report at once.
@@ -35,8 +37,11 @@ final class SegmentCarrier: Sendable {
   /// While there is nothing to report: quiet hours begin meanwhile.
   private static let idleInterval = Duration.seconds(1)
   private static let pauseAfterTrouble = Duration.seconds(1)
-  /// Segments of a part that are read at the same time: the next one is there when one ends.
-  private static let readLimit = 3
+  /// How long what a node has of a part, and has not read, must last: the next segment is there when
+  /// one ends.
+  private static let unreadTime = Duration.seconds(1)
+  /// Segments of a part that are read at the same time.
+  private static let readLimit = 4
   /// Segments of a part that have not ended.
   private static let openLimit = 8
 
@@ -118,7 +123,9 @@ final class SegmentCarrier: Sendable {
         progress.disown()
       }
     }
-    for part in parts where part.hasFreeSegments && part.mayBeClaimed { try await claim(part, &tasks) }
+    let free = parts.filter { $0.hasFreeSegments && $0.mayBeClaimed }
+    claimable.withLock { $0 = free }
+    for part in free { try await claim(part, &tasks) }
   }
 
   /// The campaign's state is the segment's.
@@ -141,12 +148,29 @@ final class SegmentCarrier: Sendable {
     if isOpen { campaign.resume() } else { campaign.pause() }
   }
 
-  private func claim(_ part: SharedPart, _ tasks: inout DiscardingTaskGroup) async throws {
-    let (known, readCount) = carried.withLock { carried in
-      let own = carried.filter { $0.key.campaign == part.campaign && $0.key.part == part.part }
-      return (Array(own.keys), own.values.count { $0?.isBeingRead ?? true })
+  /// What this node carries of a part, and how many more segments it needs: what it has not read
+  /// must last for a while. Others need some, too.
+  private func need(of part: SharedPart) -> (known: [SegmentID], count: Int) {
+    let own = carried.withLock { carried in
+      carried.filter { $0.key.campaign == part.campaign && $0.key.part == part.part }
     }
-    let limit = min(Self.readLimit - readCount, Self.openLimit - known.count)
+    let known = Array(own.keys)
+    if known.isEmpty { return (known, 1) }
+    var (unread, rate, readCount) = (0, 0.0, 0)
+    for progress in own.values {
+      let reading = progress?.reading ?? (unreadCount: controller.segmentSizes.large, rate: 0)
+      unread += reading.unreadCount
+      rate += reading.rate
+      if reading.unreadCount > 0 { readCount += 1 }
+    }
+    let missing = Int(min(rate * Self.unreadTime.inSeconds, 1e9)) - unread
+    guard missing > 0 || unread == 0 else { return (known, 0) }
+    let wanted = 1 + max(0, missing) / controller.segmentSizes.large
+    return (known, max(0, min(wanted, Self.readLimit - readCount, Self.openLimit - known.count)))
+  }
+
+  private func claim(_ part: SharedPart, _ tasks: inout DiscardingTaskGroup) async throws {
+    let (known, limit) = need(of: part)
     guard limit > 0 else { return }
     let claimed: [StoredSegment]
     do {
@@ -213,6 +237,7 @@ final class SegmentCarrier: Sendable {
       defer { live.ended(progress.id) }
       progress.begun(campaign)
       reportSignal.set()
+      controller.rateSignal.set()
       if isOver { campaign.cancel() }
       _ = try await campaign.result()
     } catch {
@@ -294,8 +319,9 @@ final class SegmentCarrier: Sendable {
       try await deployment.makeJournalDurable()
       let written = try await tell(reports.map(\.1.report))
       let duration = clock.uptime.since(began)
-      // The next segment is there before this one has been read.
-      if reports.contains(where: { !$0.0.isBeingRead }) { controller.segmentSignal.set() }
+      if claimable.withLock({ $0 }).contains(where: { need(of: $0).count > 0 }) {
+        controller.segmentSignal.set()
+      }
       for (progress, report) in reports {
         guard let part = written[progress.id] else {
           progress.refused()

@@ -112,9 +112,12 @@ final class SegmentProgress: OutcomeListener {
   /// How far ahead of its reader it is granted.
   var ahead: Int { state.withLock { $0.grants.ahead } }
 
-  /// Whether its reader wants more, so that no other segment is needed yet.
-  var isBeingRead: Bool {
-    state.withLock { state in !state.isDisowned && state.lastLine.map { state.readThrough < $0 } ?? true }
+  /// How many of its lines are to be read yet, and how many are read in a second.
+  var reading: (unreadCount: Int, rate: Double) {
+    state.withLock { state in
+      guard !state.isDisowned else { return (0, 0) }
+      return (max(0, (state.lastLine ?? keys.count) - state.readThrough), state.grants.rate)
+    }
   }
 
   // MARK: Its campaign

@@ -1,0 +1,78 @@
+/// One node's share of a rate that several nodes keep together.
+///
+/// The shares of all nodes are in the store, which never lets their sum exceed the limit. A node
+/// uses less before it says so, and more only once the store has said so: whatever is late or lost,
+/// all of them together never use more than the limit. A share counts for a while only: a node that
+/// hears nothing from the store uses nothing, and others may have its share when that is certain.
+package struct BudgetMachine: Sendable {
+  /// What another node has, and what it would use, per second.
+  package struct Peer: Hashable, Sendable {
+    package let share: Double
+    package let demand: Double
+
+    package init(share: Double, demand: Double) { (self.share, self.demand) = (share, demand) }
+  }
+
+  /// What a node asks the store for.
+  package struct Claim: Hashable, Sendable {
+    package let share: Double
+    package let demand: Double
+  }
+
+  /// For tests of the simulation.
+  package enum PlantedMistake: Sendable {
+    /// The node uses more at once.
+    case raisesBeforeTheAnswer
+  }
+
+  /// Per second, of all nodes together.
+  package var limit: Double
+  /// How long a share counts after the store was asked for it.
+  private let validity: Duration
+  private let plantedMistake: PlantedMistake?
+  private var share = 0.0
+  private var validUntil: Instant?
+  private var peers: [Peer] = []
+
+  /// The part of the limit that all nodes have alike, so that one that begins to send can do so at
+  /// once.
+  package static let evenPart = 0.1
+
+  package init(limit: Double, validity: Duration, plantedMistake: PlantedMistake? = nil) {
+    (self.limit, self.validity, self.plantedMistake) = (limit, validity, plantedMistake)
+  }
+
+  /// What the node may use per second; 0: nothing.
+  package func usable(now: Instant) -> Double {
+    guard let validUntil, now < validUntil else { return 0 }
+    return share
+  }
+
+  /// How long what is usable now may be used.
+  package func remaining(now: Instant) -> Duration { validUntil.map { $0 > now ? $0.since(now) : .zero } ?? .zero }
+
+  /// Asks for the share that fits what the nodes would use. What is less counts from now on.
+  ///
+  /// - Parameter demand: what the node would use per second, by what it has used lately.
+  package mutating func claim(demand: Double) -> Claim {
+    let demand = min(max(0, demand), limit)
+    let all = peers.reduce(demand) { $0 + min($1.demand, limit) }
+    let count = Double(peers.count + 1)
+    let even = limit * Self.evenPart / count
+    let rest = limit - limit * Self.evenPart
+    let target = even + (all > 0 ? rest * demand / all : rest / count)
+    share = plantedMistake == .raisesBeforeTheAnswer ? target : min(share, target)
+    return Claim(share: target, demand: demand)
+  }
+
+  /// The store has answered a claim.
+  ///
+  /// - Parameters:
+  ///   - share: what the node has now.
+  ///   - peers: the other nodes that are alive.
+  ///   - asked: when the claim was made.
+  package mutating func granted(_ share: Double, besides peers: [Peer], asked: Instant) {
+    (self.share, self.peers) = (share, peers)
+    validUntil = asked + validity
+  }
+}

@@ -1,0 +1,90 @@
+internal import Support
+internal import Testing
+
+@testable internal import PushWire
+
+@Suite("Shares of a rate")
+struct BudgetMachineTests {
+  /// A node, what its demand is, and what is on its way to it.
+  private struct Node {
+    var machine: BudgetMachine
+    var demand: Double
+    var isAlive = true
+    /// The store's answer to the last claim, and when that was made; nil: none is on its way.
+    var answer: (share: Double, peers: [BudgetMachine.Peer], asked: Instant)?
+  }
+
+  private static let validity = Duration.seconds(6)
+  /// Longer: nobody else may have the share of a node that may still use it.
+  private static let lease = Duration.seconds(10)
+
+  /// Answers late or lost, nodes that are cut off, and demand that comes and goes.
+  ///
+  /// - Returns: whether all nodes together could use more than the limit.
+  private func exceeds(seed: UInt64, _ mistake: BudgetMachine.PlantedMistake? = nil) -> Bool {
+    var random = SeededGenerator(seed: seed)
+    let limit = Double.random(in: 1...50_000, using: &random)
+    var now = Instant.start
+    var nodes = (0..<Int.random(in: 1...4, using: &random)).map { _ in
+      Node(machine: BudgetMachine(limit: limit, validity: Self.validity, plantedMistake: mistake), demand: 0)
+    }
+    var stored = [BudgetMachine.Peer?](repeating: nil, count: nodes.count)
+    var heard = [Instant](repeating: now, count: nodes.count)
+    for _ in 0..<400 {
+      now = now + .milliseconds(Int64.random(in: 1...1_500, using: &random))
+      let index = Int.random(in: 0..<nodes.count, using: &random)
+      switch Int.random(in: 0..<10, using: &random) {
+      case ..<2: nodes[index].demand = Double.random(in: 0...(2 * limit), using: &random)
+      case ..<3: nodes[index].isAlive.toggle()
+      case ..<7 where nodes[index].isAlive:
+        // Whoever asks again has lost the answer before.
+        nodes[index].answer = nil
+        let claim = nodes[index].machine.claim(demand: nodes[index].demand)
+        guard random.chance(80) else { break }
+        let others = stored.indices.filter { $0 != index }.compactMap { stored[$0] }
+        let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
+        stored[index] = BudgetMachine.Peer(share: share, demand: claim.demand)
+        heard[index] = now
+        if random.chance(80) { nodes[index].answer = (share, others, now) }
+      default:
+        guard let answer = nodes[index].answer else { break }
+        nodes[index].machine.granted(answer.share, besides: answer.peers, asked: answer.asked)
+        nodes[index].answer = nil
+      }
+      for other in stored.indices where now.since(heard[other]) >= Self.lease { stored[other] = nil }
+      if nodes.reduce(0, { $0 + $1.machine.usable(now: now) }) > limit * 1.000_001 { return true }
+    }
+    return false
+  }
+
+  @Test("whatever is late or lost, all nodes together never use more than the limit")
+  func sum() { for seed in UInt64(0)..<2_000 { #expect(!exceeds(seed: seed), "seed \(seed)") } }
+
+  @Test("a node that uses more before the store has answered is found")
+  func mistake() { #expect((UInt64(0)..<200).contains { exceeds(seed: $0, .raisesBeforeTheAnswer) }) }
+
+  @Test("shares follow what nodes would use, and one that would use nothing keeps a little")
+  func demand() {
+    let limit = 900.0
+    var machines = (0..<3).map { _ in BudgetMachine(limit: limit, validity: Self.validity) }
+    var stored = [BudgetMachine.Peer](repeating: .init(share: 0, demand: 0), count: 3)
+    func settle(_ demands: [Double]) -> [Double] {
+      for round in 0..<6 {
+        for index in machines.indices {
+          let claim = machines[index].claim(demand: demands[index])
+          let others = stored.indices.filter { $0 != index }.map { stored[$0] }
+          let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
+          stored[index] = .init(share: share, demand: claim.demand)
+          machines[index].granted(share, besides: others, asked: .start + .seconds(round))
+        }
+      }
+      return machines.map { $0.usable(now: .start + .seconds(6)) }
+    }
+    #expect(settle([0, 0, 0]).allSatisfy { abs($0 - 300) < 1 })
+    let one = settle([2 * limit, 0, 0])
+    #expect(one[0] > 0.9 * limit)
+    #expect(one[1] > 0.03 * limit)
+    #expect(settle([limit, limit, limit]).allSatisfy { abs($0 - 300) < 1 })
+    #expect(machines[0].usable(now: .start + .seconds(20)) == 0)
+  }
+}
