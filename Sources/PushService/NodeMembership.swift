@@ -122,15 +122,18 @@ package final class NodeMembership: Service {
 
   // MARK: Living
 
-  package func run() async throws {
-    try await cancelWhenGracefulShutdown { [self] in
-      var count = 0
-      while (try? await clock.sleep(for: Self.lookInterval)) != nil {
-        guard current != 0 else { continue }
-        if count % Self.beatRareness == 0 { try await beat() }
-        count += 1
-        await look()
-      }
+  package func run() async throws { try await cancelWhenGracefulShutdown { [self] in try await live() } }
+
+  /// Gives signs of life, and watches the others, until the task is cancelled.
+  ///
+  /// - Throws: ``Fenced``
+  package func live() async throws {
+    var count = 0
+    while (try? await clock.sleep(for: Self.lookInterval)) != nil {
+      guard current != 0 else { continue }
+      if count % Self.beatRareness == 0 { try await beat() }
+      count += 1
+      await look()
     }
   }
 

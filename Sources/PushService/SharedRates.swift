@@ -62,6 +62,8 @@ final class SharedRates: Sendable {
     var entries: [String: Entry] = [:]
     var exchangedAt = clock.uptime
     var (looks, number) = (0, Int64(0))
+    // Limits of which the store may have a share of this process.
+    var known: Set<String> = []
     while !Task.isCancelled {
       let isNew = update(&entries)
       looks += 1
@@ -69,7 +71,9 @@ final class SharedRates: Sendable {
         looks = 0
         let now = clock.uptime
         number += 1
-        await exchange(&entries, number: number, since: exchangedAt)
+        // Also if its answer is lost.
+        known.formUnion(entries.keys)
+        if !known.isEmpty, await exchange(&entries, number: number, since: exchangedAt) { known = Set(entries.keys) }
         exchangedAt = now
       }
       await clock.sleep(for: Self.lookInterval, orUntil: controller.rateSignal)
@@ -99,8 +103,8 @@ final class SharedRates: Sendable {
     return isNew
   }
 
-  private func exchange(_ entries: inout [String: Entry], number: Int64, since last: Instant) async {
-    guard !entries.isEmpty else { return }
+  /// - Returns: whether the store knows which limits this process needs.
+  private func exchange(_ entries: inout [String: Entry], number: Int64, since last: Instant) async -> Bool {
     let now = clock.uptime
     let seconds = max(now.since(last).inSeconds, 0.001)
     var claims: [RateClaim] = []
@@ -118,7 +122,7 @@ final class SharedRates: Sendable {
           demand: claim.demand.perThousandSeconds))
     }
     // While the store is away shares end by themselves.
-    guard let shares = try? await ledger.exchange(claims, number: number, by: incarnation()) else { return }
+    guard let shares = try? await ledger.exchange(claims, number: number, by: incarnation()) else { return false }
     for (name, share) in shares {
       entries[name]?.machine.granted(
         Double(share.share) / 1000,
@@ -127,6 +131,7 @@ final class SharedRates: Sendable {
         }, asked: now)
       entries[name]?.apply(now: clock.uptime)
     }
+    return true
   }
 }
 

@@ -109,6 +109,14 @@ enum Seeds {
       49, 263,
     ])
 
+  /// Campaigns that several nodes send at the same time.
+  static let clusters = seeds(
+    100,
+    known: [
+      // A node that needed a rate no longer kept its share of it.
+      26, 27,
+    ])
+
   /// HTTP/2 with one lasting fault.
   static let liveness = seeds(100, known: [])
 

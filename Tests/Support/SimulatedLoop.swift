@@ -116,6 +116,15 @@ package final class SimulatedLoop: Loop, SerialExecutor, TaskExecutor, @unchecke
     return .done
   }
 
+  /// When there is something to do; nil: never.
+  package var nextEvent: Instant? {
+    if state.withLock({ !$0.ready.isEmpty }) { return now }
+    return nextDeadline()
+  }
+
+  /// The process was stopped until now, or its clock was set.
+  package func skip(to instant: Instant) { state.withLock { $0.now = max($0.now, instant) } }
+
   private func run(_ next: Ready) {
     switch next {
     case .block(let block): block()

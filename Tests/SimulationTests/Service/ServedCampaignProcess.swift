@@ -25,33 +25,63 @@ final class ServedCampaignProcess: Sendable {
   private let former: Int64?
   private let joined: @Sendable (Int64) -> Void
   private let incarnation = SharedNumber()
+  /// Nil: no other process runs at the same time.
+  let membership: NodeMembership?
+  private let fenced = Atomic<Bool>(false)
 
+  /// - Parameter isOneOfSeveral: other nodes run at the same time.
   init(
     _ engine: SimulatedProcess, _ configuration: AppConfiguration, _ store: SimulatedStore, _ outcomes: OutcomeRecorder,
     _ clock: SimulatedClock, _ app: CampaignTimes.App, spool: CampaignSpool, controller: CampaignController,
-    former: Int64?, joined: @escaping @Sendable (Int64) -> Void
+    former: Int64?, isOneOfSeveral: Bool = false, joined: @escaping @Sendable (Int64) -> Void
   ) throws {
     (self.engine, self.store, self.outcomes, self.clock) = (engine, store, outcomes, clock)
     (self.controller, self.former, self.joined) = (controller, former, joined)
     let deployment = try SimulatedDeployment(engine, configuration, outcomes) { clock.milliseconds }
     self.deployment = deployment
+    let logger = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
+    let membership: NodeMembership? =
+      isOneOfSeveral
+      ? NodeMembership(
+        store: store, name: "node-\(store.node)", memory: NodeMembership.Memory(former: former, note: joined),
+        clock: clock, logger: logger) : nil
+    self.membership = membership
     runner = CampaignRunner(
       controller: controller, spool: spool, recorder: outcomes.campaigns, outcomes: outcomes,
       deployment: deployment.deployment,
       schedule: CampaignSchedule(deployment: deployment.deployment) { _ in app },
-      retention: .seconds(86_400 * 7), incarnation: { [incarnation] in incarnation.value },
-      logger: Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() })
+      retention: .seconds(86_400 * 7), incarnation: { [incarnation] in membership?.current ?? incarnation.value },
+      leads: { membership?.leads ?? true }, logger: logger)
   }
 
   var remainder: String { "runner \(ended.load(ordering: .relaxed)) deployment \(deployment.hasEnded)" }
+  /// Others have taken its place: the process has ended by itself.
+  var isFenced: Bool { fenced.load(ordering: .relaxed) }
   var hasEnded: Bool { ended.load(ordering: .relaxed) && deployment.hasEnded }
+
+  func state(_ id: StoredUUID) -> String {
+    let pace = controller.live(id)?.knownPace
+    return "\(membership?.leads == true ? "leads" : "up") sending \(controller.live(id)?.isSending == true) "
+      + "pace \(pace?.description ?? "") at \(clock.uptime.nanoseconds)"
+  }
 
   /// Recovers what earlier processes have left, and serves.
   func begin() {
     let task = Task(executorPreference: clock.loop) { [self] in
       // A service that cannot read its store starts again.
       while !Task.isCancelled, (try? await recover()) == nil { try? await clock.sleep(for: .seconds(1)) }
-      try? await runner.run()
+      await withDiscardingTaskGroup { tasks in
+        if let membership {
+          tasks.addTask { [self] in
+            do { try await membership.live() } catch is NodeMembership.Fenced {
+              fenced.store(true, ordering: .relaxed)
+            } catch {
+              // It is closed.
+            }
+          }
+        }
+        try? await runner.run()
+      }
       ended.store(true, ordering: .relaxed)
     }
     self.task.withLock { $0 = task }
@@ -59,6 +89,7 @@ final class ServedCampaignProcess: Sendable {
 
   /// Takes the place of the other node, which was killed: no time passes that shows it is silent.
   private func join() async throws {
+    if let membership { return try await membership.enter() }
     guard store.ledger != nil, incarnation.value == 0 else { return }
     for node in try await store.nodes() ?? [] where node.isAlive && node.incarnation != former {
       _ = try await store.fence(node)

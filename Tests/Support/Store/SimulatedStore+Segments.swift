@@ -2,10 +2,25 @@ package import PushStore
 
 /// Nodes and segments, as a simulated store has them.
 package struct LedgerContents: Sendable, CustomStringConvertible {
+  /// For tests of the simulation.
+  package enum PlantedMistake: CaseIterable, Sendable {
+    /// A report is written whoever owns the segment now.
+    case ignoresTheEpoch
+    /// Whoever claims a segment has read it before.
+    case readsBeforeTheClaim
+    /// The account of a report is in the next commit.
+    case splitsReports
+  }
+
   struct Segment {
     var row: StoredSegment
     var owner: Int64?
+    /// See ``PlantedMistake/splitsReports``.
+    var nextAccount: [UInt8]?
   }
+
+  /// What is granted of each segment, in their order.
+  package var grants: [(firstKey: Int64, granted: Int)] { segments.map { ($0.row.id.firstKey, $0.row.granted) } }
 
   struct Rows {
     let segment: SegmentID
@@ -40,7 +55,7 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
     segments.filter { !$0.row.isSettled }.map { segment in
       "segment \(segment.row.id.firstKey) of \(segment.row.count) owner \(segment.owner ?? 0) "
         + "epoch \(segment.row.epoch) granted \(segment.row.granted) inherited \(segment.row.inherited)"
-    }.joined(separator: ", ") + " nodes \(nodes.values.filter(\.isAlive).map(\.incarnation))"
+    }.joined(separator: ", ") + " nodes \(nodes.values.filter(\.isAlive).map(\.incarnation)) rates \(rates)"
   }
 
   mutating func forget(_ campaign: StoredUUID) {
@@ -237,7 +252,12 @@ extension SimulatedStore: Ledger {
   package func claimSegments(
     of campaign: StoredUUID, part: Int, limit: Int, by incarnation: Int64, known: [SegmentID]
   ) async throws(StoreError) -> [StoredSegment] {
-    try await call { contents in
+    var read: [SegmentID: StoredSegment] = [:]
+    if plantedMistake == .readsBeforeTheClaim {
+      let rows = try await call { $0.ledger.segments.map(\.row) }
+      read = Dictionary(rows.map { ($0.id, $0) }) { first, _ in first }
+    }
+    return try await call { [read] contents in
       guard contents.ledger.nodes.values.contains(where: { $0.isAlive && $0.incarnation == incarnation }) else {
         return []
       }
@@ -252,6 +272,10 @@ extension SimulatedStore: Ledger {
         segment.row.inherited = segment.row.granted
         (segment.row.base, segment.row.rowCount, segment.row.reportNumber) = (nil, 0, 0)
         contents.ledger.segments[index] = segment
+        if let stale = read[segment.row.id] {
+          (segment.row.granted, segment.row.inherited) = (stale.granted, stale.granted)
+          (segment.row.settled, segment.row.account) = (stale.settled, stale.account)
+        }
         claimed.append(segment.row)
       }
       return claimed
@@ -283,13 +307,17 @@ extension SimulatedStore: Ledger {
       for report in reports {
         guard let index = contents.ledger.segments.firstIndex(where: { $0.row.id == report.id }) else { continue }
         var segment = contents.ledger.segments[index]
-        guard segment.owner == incarnation, segment.row.epoch == report.epoch,
-          segment.row.reportNumber <= report.number
-        else { continue }
+        let isOwner = segment.owner == incarnation && segment.row.epoch == report.epoch
+        guard isOwner && segment.row.reportNumber <= report.number || plantedMistake == .ignoresTheEpoch else {
+          continue
+        }
         segment.row.reportNumber = report.number
         segment.row.granted = max(segment.row.granted, report.granted)
         (segment.row.settled, segment.row.doubted) = (report.settled, report.doubted)
         (segment.row.account, segment.row.base) = (report.account, report.base)
+        if plantedMistake == .splitsReports, !report.isSettled {
+          (segment.row.account, segment.nextAccount) = (segment.nextAccount, report.account)
+        }
         segment.row.rowCount = max(segment.row.rowCount, report.rows.after + report.rows.count)
         segment.row.isSettled = report.isSettled
         contents.ledger.segments[index] = segment

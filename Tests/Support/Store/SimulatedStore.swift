@@ -1,6 +1,6 @@
 package import PushStore
 internal import PushTransport
-internal import PushWire
+package import PushWire
 internal import Synchronization
 
 /// The store as one process of a simulated service sees it. What a call has returned for is on the
@@ -17,6 +17,8 @@ package final class SimulatedStore: Store {
     package var failsAtWrite: Int?
     /// Of 1000 calls, those with which the store is away, for up to half a minute.
     package var awayPerMille = 0
+    /// Of 1000 writes that a thread waits for, those whose answer is lost.
+    package var lostAnswersPerMille = 0
 
     package init() {}
 
@@ -42,14 +44,16 @@ package final class SimulatedStore: Store {
   private let faults: Faults
   private let state: Mutex<State>
   private let hasLedger: Bool
+  let plantedMistake: LedgerContents.PlantedMistake?
   package let node: String
 
   /// - Parameter loop: has the time for faults; nil: there are none.
   package init(
     _ disk: StoreDisk, _ loop: SimulatedLoop? = nil, _ faults: Faults = Faults(), seed: UInt64 = 0,
-    hasLedger: Bool = false, node: String = ""
+    hasLedger: Bool = false, node: String = "", plantedMistake: LedgerContents.PlantedMistake? = nil
   ) {
     (self.disk, self.loop, self.faults, self.hasLedger, self.node) = (disk, loop, faults, hasLedger, node)
+    self.plantedMistake = plantedMistake
     state = Mutex(State(random: SeededGenerator(seed: seed), absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
@@ -60,6 +64,11 @@ package final class SimulatedStore: Store {
 
   /// Nothing of what the process asks for reaches the disk any more.
   package func kill() { state.withLock { $0.isDead = true } }
+
+  /// It is away for this process until then.
+  package func leave(until instant: Instant) {
+    state.withLock { $0.awayUntil = max($0.awayUntil, instant) }
+  }
 
   /// From now on it is never away.
   package func comeBack() { state.withLock { $0.neverLeaves = true } }
@@ -115,6 +124,12 @@ package final class SimulatedStore: Store {
     }
     if fails { throw .simulated(.full, "the disk is full") }
     guard !isAway else { throw .simulated(.away, "it is locked") }
-    return try disk.change(body)
+    let result = try disk.change(body)
+    if faults.lostAnswersPerMille > 0, drawsLostAnswer() { throw .simulated(.away, "the answer is lost") }
+    return result
+  }
+
+  private func drawsLostAnswer() -> Bool {
+    state.withLock { state in Int.random(in: 0..<1_000, using: &state.absences) < faults.lostAnswersPerMille }
   }
 }

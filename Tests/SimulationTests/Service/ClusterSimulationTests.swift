@@ -1,0 +1,37 @@
+internal import PushWire
+internal import Support
+internal import Testing
+
+@testable internal import PushService
+
+/// What nodes do at the same time.
+@Suite struct ClusterSimulationTests {
+  @Test("nodes send one campaign together, through kills, stops and lost answers: everybody gets it, and copies count")
+  func account() {
+    for seed in Seeds.clusters {
+      let simulation = ClusterSimulation(ClusterSimulation.Plan(seed: seed))
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+    }
+  }
+
+  @Test("planted mistakes of a segment are found", arguments: SegmentMachine.PlantedMistake.allCases)
+  func segmentMistakes(mistake: SegmentMachine.PlantedMistake) {
+    let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
+      var plan = ClusterSimulation.Plan(seed: seed)
+      plan.disturb()
+      return !ClusterSimulation(plan, segmentMistake: mistake).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed by the simulation")
+  }
+
+  @Test("planted mistakes of the ledger are found", arguments: LedgerContents.PlantedMistake.allCases)
+  func ledgerMistakes(mistake: LedgerContents.PlantedMistake) {
+    let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
+      var plan = ClusterSimulation.Plan(seed: seed)
+      plan.disturb()
+      return !ClusterSimulation(plan, ledgerMistake: mistake).run().isEmpty
+    }
+    #expect(found, "\(mistake) went unnoticed by the simulation")
+  }
+}
