@@ -52,6 +52,11 @@ package struct StoredSegment: Hashable, Sendable {
   /// The number of its owner's last report; 0: there was none.
   package var reportNumber: Int64 = 0
   package var isSettled = false
+  /// Its owner gives it back: what the owner's journal has of it is not to be continued.
+  package var isWithdrawn = false
+  /// Lines up to `granted` that nobody has sent, as the bytes of a `LineSet`: the owner that gave
+  /// it back has said so.
+  package var unsent: [UInt8] = []
 
   package init(id: SegmentID, lastKey: Int64, count: Int) { (self.id, self.lastKey, self.count) = (id, lastKey, count) }
 }
@@ -82,6 +87,9 @@ package struct SegmentReport: Hashable, Sendable {
   package var base: [UInt8]
   package var rows: OutcomeRows
   package var isSettled = false
+  /// See ``StoredSegment``.
+  package var isWithdrawn = false
+  package var unsent: [UInt8] = []
 
   package init(
     id: SegmentID, epoch: Int64, number: Int64, granted: Int, settled: [UInt8], doubted: [UInt8], account: [UInt8],

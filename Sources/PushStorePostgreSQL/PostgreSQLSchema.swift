@@ -4,7 +4,9 @@ internal import PushStore
 /// beside it while machines are replaced one by one.
 enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
-  static let migrations = [intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates]
+  static let migrations = [
+    intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
+  ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
   static let versions = """
@@ -196,6 +198,11 @@ enum PostgreSQLSchema {
   private static let holders = """
     ALTER TABLE requests ADD COLUMN holder bigint NOT NULL DEFAULT 0;
     ALTER TABLE requests ADD COLUMN attempt bigint NOT NULL DEFAULT 0;
+    """
+
+  private static let withdrawals = """
+    ALTER TABLE segments ADD COLUMN is_withdrawn bool NOT NULL DEFAULT false;
+    ALTER TABLE segments ADD COLUMN unsent bytea NOT NULL DEFAULT '';
     """
 
   /// What each node may use of a rate, and would use, in a thousand seconds.

@@ -11,7 +11,7 @@ extension PostgreSQLStore: Ledger {
   private static let columns = """
     segments.campaign, segments.part, segments.first_key, segments.last_key, segments.count, segments.epoch,
     segments.granted, segments.inherited, segments.settled, segments.doubted, segments.account, segments.base,
-    segments.row_count, segments.is_settled, segments.report
+    segments.row_count, segments.is_settled, segments.report, segments.is_withdrawn, segments.unsent
     """
 
   // MARK: Parts
@@ -161,7 +161,7 @@ extension PostgreSQLStore: Ledger {
     let rows = try await write(
       """
       UPDATE segments SET owner = $4, epoch = segments.epoch + 1, report = 0, inherited = segments.granted,
-        base = NULL, row_count = 0
+        base = NULL, row_count = 0, is_withdrawn = false
       FROM (
         SELECT campaign, part, first_key FROM segments
         WHERE campaign = $1 AND part = $2
@@ -208,6 +208,8 @@ extension PostgreSQLStore: Ledger {
     segment.rowCount = Int(rows.int(row, 12))
     segment.isSettled = rows.flag(row, 13)
     segment.reportNumber = rows.int(row, 14)
+    segment.isWithdrawn = rows.flag(row, 15)
+    segment.unsent = rows.bytes(row, 16)
     return segment
   }
 
@@ -226,12 +228,13 @@ extension PostgreSQLStore: Ledger {
       WITH told AS (
         SELECT * FROM unnest($2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
           $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[], $12::bigint[], $13::bigint[], $14::bytea[],
-          $15::bigint[]) AS told (campaign, part, first_key, epoch, report, granted, settled, doubted,
-          account, base, after, count, rows, is_settled)
+          $15::bigint[], $16::bigint[], $17::bytea[]) AS told (campaign, part, first_key, epoch, report, granted,
+          settled, doubted, account, base, after, count, rows, is_settled, is_withdrawn, unsent)
       ), written AS (
         UPDATE segments SET report = told.report, granted = greatest(segments.granted, told.granted),
           settled = told.settled, doubted = told.doubted, account = told.account, base = told.base,
-          row_count = greatest(segments.row_count, told.after + told.count), is_settled = (told.is_settled = 1)
+          row_count = greatest(segments.row_count, told.after + told.count), is_settled = (told.is_settled = 1),
+          is_withdrawn = (told.is_withdrawn = 1), unsent = told.unsent
         FROM told
         WHERE segments.campaign = told.campaign AND segments.part = told.part AND segments.first_key = told.first_key
           AND segments.owner = $1 AND segments.epoch = told.epoch AND segments.report <= told.report
@@ -252,7 +255,8 @@ extension PostgreSQLStore: Ledger {
       .ints(ordered.map { Int64($0.granted) }), .blobs(ordered.map(\.settled)), .blobs(ordered.map(\.doubted)),
       .blobs(ordered.map(\.account)), .blobs(ordered.map(\.base)), .ints(ordered.map { Int64($0.rows.after) }),
       .ints(ordered.map { Int64($0.rows.count) }), .blobs(ordered.map(\.rows.bytes)),
-      .ints(ordered.map { $0.isSettled ? 1 : 0 }))
+      .ints(ordered.map { $0.isSettled ? 1 : 0 }), .ints(ordered.map { $0.isWithdrawn ? 1 : 0 }),
+      .blobs(ordered.map(\.unsent)))
     let rows = try writeToLedger([statement])[0]
     var written: [SegmentID: SharedPart] = [:]
     for row in 0..<rows.count {

@@ -135,6 +135,40 @@ struct ServeNodesTests {
     #expect(taken.count == count + 2)
   }
 
+  @Test("both services are restarted in mid-campaign, one after the other: nobody may have got it twice")
+  func rolling() async throws {
+    // Four segments: there is always one left for whoever comes back.
+    let count = 50_000
+    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    let tokens = (0..<count).map { HTTP2Site.token($0) }
+    var first = try await RunningServe(rules: "http2: { delay: { fixed: 50ms } }", scopes: ["campaigns", "read"]) {
+      try $0.configure($1, more: store)
+    } prepare: {
+      try await CampaignAudienceServeTests.register($0, tokens.map { ($0, nil, nil, []) })
+    }
+    let other = try await Second("second", besides: first, store)
+    var second = other.service
+    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":4000"#)
+    try await first.campaigns.act(path, "start")
+    try await waitUntil("both send") {
+      for service in [first.service, second] where try await sentCount(service) < 500 { return false }
+      return true
+    }
+    try await first.restart(after: SIGTERM)
+    try await waitUntil("it sends again") { try await sentCount(first.service) > 100 }
+    await Self.end(second)
+    #expect(try await first.campaigns.campaign(path).progress.accepted < count, "both are restarted in the middle")
+    second = try await other.site.start()
+    #expect(try await first.campaigns.ended(path).state == "finished")
+    let account = try await first.campaigns.account(path)
+    #expect(account.accepted.confirmed == count)
+    #expect(account.possibleDuplicates == 0)
+    await Self.end(second)
+    let taken = try await first.end()
+    #expect(taken.count == count)
+    #expect(Set(taken.compactMap(\.token)) == Set(tokens))
+  }
+
   @Test("an app that is paused at one service is paused at all of them within a second or two")
   func pausedApp() async throws {
     let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
@@ -159,7 +193,7 @@ struct ServeNodesTests {
     await Self.end(first.service)
   }
 
-  /// How many notifications of the app `news` have their outcome from a service, by its own metrics.
+  /// How many notifications of the app `news` have their outcome, by the service's own metrics.
   private func sentCount(_ service: ServeSite.Service) async throws -> Int {
     let metrics = try await service.admin.request("/metrics", over: URLSession.shared).text
     return metrics.split(separator: "\n").filter {

@@ -276,6 +276,7 @@ package final class Daemon: Sendable {
     if let admin = front.admin { services.append(admin) }
     services += [
       run.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
+      Leaving(campaigns: run.campaigns, limit: configuration.shutdown.drain),
       RateSampling(statistics: statistics, deployment: deployment, controller: run.campaigns.controller),
       ReloadTriggers(
         reloading: run.reloading, signals: front.reloadSignals,

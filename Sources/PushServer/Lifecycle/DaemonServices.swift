@@ -46,6 +46,17 @@ struct Sending: Service {
   }
 }
 
+/// Gives back what other processes that share the store can send, while connections are still open.
+struct Leaving: Service {
+  let campaigns: CampaignRunner
+  let limit: Duration
+
+  func run() async throws {
+    try? await gracefulShutdown()
+    await campaigns.leave(within: limit)
+  }
+}
+
 /// Pauses and resumes apps when another process that shares the store was told to.
 struct PauseFollowing: Service {
   let store: any Store

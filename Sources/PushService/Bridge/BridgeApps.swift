@@ -54,8 +54,8 @@ package final class BridgeApps: Sendable {
 
   // MARK: Life
 
-  /// Loads what earlier processes forwarded for clients that got no answer, once. Call it before the
-  /// intake of earlier processes is resumed.
+  /// Loads what earlier processes forwarded for clients that got no answer, once. Call it before
+  /// the intake of earlier processes is resumed.
   package func restore() async throws(StoreError) {
     guard !state.withLock({ $0.isRestored }) else { return }
     let lines = deployment.unfinishedIntakeLines

@@ -56,22 +56,27 @@ package struct SegmentMachine: Sendable {
   package private(set) var settled: LineSet
   /// Lines that more than one owner may have sent.
   package private(set) var doubted: LineSet
+  /// Lines up to ``inherited`` that nobody has sent: the owner before has said so when it gave the
+  /// segment back.
+  private let unsent: LineSet
   /// The ledger knows what is in doubt.
   private var hasBegun: Bool
   private let plantedMistake: PlantedMistake?
 
   /// - Parameters:
   ///   - inherited: what the owners before could send.
+  ///   - unsent: what of that they have certainly not sent; nil: it is not known.
   ///   - granted: what the ledger has granted to this owner already.
   ///   - hasBegun: the ledger knows what this owner found in doubt, because an earlier process of
   ///     its node has told it.
   package init(
-    count: Int, inherited: Int, granted: Int, settled: LineSet, doubted: LineSet, hasBegun: Bool,
+    count: Int, inherited: Int, unsent: LineSet? = nil, granted: Int, settled: LineSet, doubted: LineSet,
+    hasBegun: Bool,
     plantedMistake: PlantedMistake? = nil
   ) {
     (self.count, self.inherited, self.granted) = (count, inherited, granted)
     (self.settled, self.doubted, self.hasBegun) = (settled, doubted, hasBegun)
-    self.plantedMistake = plantedMistake
+    (self.unsent, self.plantedMistake) = (unsent ?? LineSet(limit: count), plantedMistake)
   }
 
   package var isSettled: Bool { settled.count == count }
@@ -83,7 +88,9 @@ package struct SegmentMachine: Sendable {
   package mutating func begin(resends: Bool) -> Doubts {
     var doubts = Doubts()
     guard resends, !hasBegun else { return doubts }
-    for lines in settled.holes(through: inherited) {
+    var certain = settled
+    for lines in unsent.ranges { certain.insert(lines) }
+    for lines in certain.holes(through: inherited) {
       doubts.newCount += doubted.insert(lines)
       doubts.count += lines.count
     }
@@ -93,7 +100,9 @@ package struct SegmentMachine: Sendable {
   package func turn(of line: Int) -> Turn {
     if settled.contains(line) { return .settled }
     guard hasBegun || plantedMistake == .sendsBeforeTheAnswer else { return .notGranted }
-    if line <= inherited { return plantedMistake == .forgetsTheOwnerBefore ? .unsent : .doubted }
+    if line <= inherited {
+      return plantedMistake == .forgetsTheOwnerBefore || unsent.contains(line) ? .unsent : .doubted
+    }
     return line <= granted || plantedMistake == .sendsBeforeTheAnswer ? .unsent : .notGranted
   }
 
@@ -109,6 +118,24 @@ package struct SegmentMachine: Sendable {
   package func report(readThrough line: Int, ahead: Int) -> Report {
     Report(
       granted: max(granted, inherited, min(count, line + max(0, ahead))), settled: settled, doubted: doubted)
+  }
+
+  /// The lines that nobody has sent, when the owner gives the segment back.
+  ///
+  /// - Parameters:
+  ///   - withdrawn: lines that were read, and were never given to a connection.
+  ///   - line: the last one that was read; nil: it is not known what was read.
+  ///   - last: up to which the ledger may have granted, whether or not its answer has come.
+  package func unsent(besides withdrawn: LineSet, readThrough line: Int?, through last: Int) -> LineSet {
+    var found = LineSet(limit: count)
+    func add(_ lines: ClosedRange<Int>) {
+      for line in lines where !settled.contains(line) && (line > inherited || unsent.contains(line)) {
+        found.insert(line...line)
+      }
+    }
+    for lines in withdrawn.ranges { add(lines) }
+    if let line, line < min(last, count) { add((line + 1)...min(last, count)) }
+    return found
   }
 
   /// The ledger has acknowledged a report.

@@ -20,6 +20,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   enum Event: Hashable {
     /// `kill -9`, and a start so many seconds later; perhaps without what the disk had.
     case kill(restart: Int, losesDisk: Bool)
+    /// SIGTERM, and a start so many seconds after the end.
+    case leave(restart: Int)
     /// SIGSTOP and SIGCONT.
     case stop(seconds: Int)
     /// Only this node cannot reach the store.
@@ -72,9 +74,10 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
         let node = Int.random(in: 0..<count, using: &random)
         let seconds = [1, 8, 30, 90].randomElement(using: &random) ?? 1
         switch Int.random(in: 0..<10, using: &random) {
-        case ..<4:
+        case ..<3:
           let losesDisk = Int.random(in: 0..<4, using: &random) == 0
           events.append((at, node, .kill(restart: seconds, losesDisk: losesDisk)))
+        case ..<5: events.append((at, node, .leave(restart: seconds)))
         case ..<7: events.append((at, node, .stop(seconds: seconds)))
         case ..<8: events.append((at, node, .cutOff(seconds: seconds)))
         case ..<9: events.append((at, node, .storeAway(seconds: seconds)))
@@ -109,6 +112,19 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
     }
 
+    /// All nodes end and start again, one after the other, while they send.
+    mutating func roll() {
+      var random = SeededGenerator(seed: seed ^ 0x2011)
+      (deviceCount, perSecond) = (1_000, [100, 200, 1_000].randomElement(using: &random) ?? 100)
+      store = SimulatedStore.Faults()
+      store.latency = [0...0, 0...5, 10...50].randomElement(using: &random) ?? 0...0
+      var at = 500
+      events = speeds.indices.map { node in
+        at += Int.random(in: 300...4_000, using: &random)
+        return (at, node, .leave(restart: 1))
+      }
+    }
+
     var isCancelled: Bool { events.contains { $0.2 == .cancel } }
   }
 
@@ -126,6 +142,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     /// It runs no earlier than this.
     var waitsUntil = Instant.start
     var lifeCount = 0
+    /// After how many seconds it starts again, when it has left.
+    var restart = 1
 
     init(_ number: Int, spool: CampaignSpool) { (self.number, self.spool) = (number, spool) }
   }
@@ -149,6 +167,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   private let epoch: Int64 = 1_700_000_000_000
   private var problems: [String] = []
   private var checkedCount = 0
+  private var lastBegin = Instant.start
   /// When notifications arrived lately.
   private var arrivals: [Instant] = []
 
@@ -197,6 +216,9 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   }
 
   // MARK: The world
+
+  /// What the account says of copies, when it has run.
+  private(set) var possibleDuplicateCount = 0
 
   /// The problems found, in sentences.
   func run() -> [String] {
@@ -259,12 +281,16 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     _ = engine.loop.run(limit: .seconds(1_000_000), stepLimit: 1) { false }
     look()
     if let failure = engine.journal.failure { return "the journal of node \(node.number) has failed: \(failure)" }
+    if process.hasLeft { return kill(node, restart: node.restart, losesDisk: false) }
     return process.isFenced ? kill(node, restart: 1, losesDisk: false) : nil
   }
 
   private func happen(_ event: Event, _ node: Node) -> String? {
     switch event {
     case .kill(let seconds, let losesDisk): return kill(node, restart: seconds, losesDisk: losesDisk)
+    case .leave(let seconds):
+      node.restart = seconds
+      node.process?.leave()
     case .stop(let seconds): node.waitsUntil = max(node.waitsUntil, world + .seconds(seconds))
     case .cutOff(let seconds): node.process?.store.leave(until: ownTime(node) + .seconds(seconds))
     case .storeAway(let seconds):
@@ -284,6 +310,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
 
   private func begin(_ node: Node) throws {
     node.lifeCount += 1
+    lastBegin = world
     let seed = plan.seed &+ UInt64(node.number) &* 104_729 &+ UInt64(node.lifeCount) &* 7_919
     let beganAt = epoch + Int64(world.nanoseconds / 1_000_000) + plan.differences[node.number]
     var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
@@ -323,6 +350,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       node.incarnation = nil
     }
     node.waitsUntil = world + .seconds(seconds)
+    lastBegin = world
     look()
     return problem.map { "node \(node.number): \($0) \(process.remainder)" }
   }
@@ -380,7 +408,11 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       let line = keys.values.count { $0 >= segment.firstKey && $0 <= key }
       if line > segment.granted { problems.append("line \(line) was sent, and \(segment.granted) were granted") }
     }
-    guard let perSecond = plan.perSecond else { return }
+    // What a killed process has read, the next one sends without reading it again.
+    guard let perSecond = plan.perSecond, world.since(lastBegin) > .seconds(10) else {
+      arrivals = []
+      return
+    }
     arrivals += [Instant](repeating: world, count: new.count)
     arrivals.removeAll { world.since($0) > .seconds(1) }
     // Clocks of different speeds, and what a connection had when it was stopped or lost.
@@ -400,6 +432,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
       sum = sum + account
     }
+    possibleDuplicateCount = sum.possibleDuplicates
     let isCancelled = contents.campaigns[id]?.status == .cancelled
     let wanted = Set(tokens).subtracting(suppressed).subtracting(bad)
     let wrong = arrivals.keys.count { !wanted.contains($0) }

@@ -15,6 +15,18 @@ internal import Testing
     }
   }
 
+  @Test("nodes that end in good order leave nothing in doubt")
+  func rolling() {
+    for seed in Seeds.clusters {
+      var plan = ClusterSimulation.Plan(seed: seed)
+      plan.roll()
+      let simulation = ClusterSimulation(plan)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+      #expect(simulation.possibleDuplicateCount == 0, "\(simulation)")
+    }
+  }
+
   @Test("planted mistakes of a segment are found", arguments: SegmentMachine.PlantedMistake.allCases)
   func segmentMistakes(mistake: SegmentMachine.PlantedMistake) {
     let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in

@@ -59,6 +59,19 @@ final class ServedCampaignProcess: Sendable {
   var isFenced: Bool { fenced.load(ordering: .relaxed) }
   var hasEnded: Bool { ended.load(ordering: .relaxed) && deployment.hasEnded }
 
+  private let left = Atomic<Bool>(false)
+  /// It has ended in good order, as far as others are concerned.
+  var hasLeft: Bool { left.load(ordering: .relaxed) }
+
+  /// Ends in good order: what others can send is given back first.
+  func leave() {
+    _ = Task(executorPreference: clock.loop) { [self] in
+      await runner.leave(within: .seconds(60))
+      await membership?.leave()
+      left.store(true, ordering: .relaxed)
+    }
+  }
+
   func state(_ id: StoredUUID) -> String {
     let pace = controller.live(id)?.knownPace
     return "\(membership?.leads == true ? "leads" : "up") sending \(controller.live(id)?.isSending == true) "

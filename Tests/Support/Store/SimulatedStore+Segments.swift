@@ -271,6 +271,7 @@ extension SimulatedStore: Ledger {
         segment.row.epoch += 1
         segment.row.inherited = segment.row.granted
         (segment.row.base, segment.row.rowCount, segment.row.reportNumber) = (nil, 0, 0)
+        segment.row.isWithdrawn = false
         contents.ledger.segments[index] = segment
         if let stale = read[segment.row.id] {
           (segment.row.granted, segment.row.inherited) = (stale.granted, stale.granted)
@@ -320,6 +321,7 @@ extension SimulatedStore: Ledger {
         }
         segment.row.rowCount = max(segment.row.rowCount, report.rows.after + report.rows.count)
         segment.row.isSettled = report.isSettled
+        (segment.row.isWithdrawn, segment.row.unsent) = (report.isWithdrawn, report.unsent)
         contents.ledger.segments[index] = segment
         contents.ledger.add(report)
         written[report.id] = contents.sharedPart(report.id.campaign, report.id.part)

@@ -121,6 +121,11 @@ package final class CampaignRunner: Service {
     }
   }
 
+  /// Gives back what other processes can send, before this one ends.
+  ///
+  /// - Parameter limit: how long that may take.
+  package func leave(within limit: Duration) async { await carrier?.leave(within: limit) }
+
   private func waitUntilRecovered() async {
     await withTaskCancellationHandler {
       await hasRecovered.wait()

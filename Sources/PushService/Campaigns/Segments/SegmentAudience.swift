@@ -27,6 +27,6 @@ extension DeviceAudience {
           return true
         }
       })
-    progress.attach { [weak self] in self?.wake() }
+    progress.attach(after: key) { [weak self] in self?.wake() }
   }
 }

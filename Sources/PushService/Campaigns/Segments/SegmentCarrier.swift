@@ -29,6 +29,8 @@ final class SegmentCarrier: Sendable {
   private let claimable = Mutex<[SharedPart]>([])
   /// The node may own segments that it does not carry.
   private let ownsMore = Atomic<Bool>(true)
+  /// Nothing more is claimed: the process ends.
+  private let isLeaving = Atomic<Bool>(false)
   /// Set when there is something to report at once.
   private let reportSignal = ReaderSignal()
 
@@ -37,8 +39,9 @@ final class SegmentCarrier: Sendable {
   /// While there is nothing to report: quiet hours begin meanwhile.
   private static let idleInterval = Duration.seconds(1)
   private static let pauseAfterTrouble = Duration.seconds(1)
-  /// How long what a node has of a part, and has not read, must last: the next segment is there when
-  /// one ends.
+  private static let leaveInterval = Duration.milliseconds(50)
+  /// How long what a node has of a part, and has not read, must last: the next segment is there
+  /// when one ends.
   private static let unreadTime = Duration.seconds(1)
   /// Segments of a part that are read at the same time.
   private static let readLimit = 4
@@ -63,8 +66,10 @@ final class SegmentCarrier: Sendable {
       tasks.addTask { await self.keepReporting() }
       while !Task.isCancelled {
         do {
-          try await adopt(&tasks)
-          try await look(&tasks)
+          if !isLeaving.load(ordering: .relaxed) {
+            try await adopt(&tasks)
+            try await look(&tasks)
+          }
         } catch {
           guard !Task.isCancelled else { return }
           let why = (error as? StoreError)?.description ?? "\(error)"
@@ -73,6 +78,19 @@ final class SegmentCarrier: Sendable {
         }
         await clock.sleep(for: Self.lookInterval, orUntil: controller.segmentSignal)
       }
+    }
+  }
+
+  /// Gives all segments back, and says of each what was not sent. Returns when that is done, or
+  /// after a while: then others find in doubt what has no outcome.
+  func leave(within limit: Duration) async {
+    isLeaving.store(true, ordering: .relaxed)
+    let end = clock.uptime + limit
+    while clock.uptime < end {
+      let left = carried.withLock { Array($0.values) }.compactMap { $0 }.filter(\.hasBegun)
+      if left.isEmpty { return }
+      for progress in left { progress.withdraw() }
+      guard (try? await clock.sleep(for: Self.leaveInterval)) != nil else { return }
     }
   }
 
@@ -88,14 +106,15 @@ final class SegmentCarrier: Sendable {
       let owned = try await ledger.segments(of: incarnation())
       var lost: [SegmentID: Int64] = [:]
       for segment in owned {
-        if !left.contains(segment.id.name(epoch: segment.epoch)) {
+        if segment.isWithdrawn || !left.contains(segment.id.name(epoch: segment.epoch)) {
           if carried.withLock({ $0[segment.id] == nil }) { lost[segment.id] = segment.epoch }
         } else if begin(segment.id) {
           tasks.addTask { await self.carry(segment) }
         }
       }
-      // Others carry them by now.
-      deployment.settle(served: left.subtracting(owned.map { $0.id.name(epoch: $0.epoch) }))
+      // Others carry them by now, or will.
+      deployment.settle(
+        served: left.subtracting(owned.filter { !$0.isWithdrawn }.map { $0.id.name(epoch: $0.epoch) }))
       if !lost.isEmpty { try await ledger.release(lost, by: incarnation()) }
     } catch {
       ownsMore.store(true, ordering: .relaxed)
@@ -187,7 +206,7 @@ final class SegmentCarrier: Sendable {
   // MARK: Carrying
 
   private func carry(_ segment: StoredSegment) async {
-    while !Task.isCancelled {
+    while !Task.isCancelled, !isLeaving.load(ordering: .relaxed) {
       do {
         guard try await attempt(segment) else { break }
       } catch {
@@ -244,6 +263,7 @@ final class SegmentCarrier: Sendable {
       return try await setback(error, progress)
     }
     try await sending.end()
+    if progress.isWithdrawn { try await ledger.release([segment.id: segment.epoch], by: incarnation()) }
     return false
   }
 

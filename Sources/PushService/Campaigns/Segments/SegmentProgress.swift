@@ -48,6 +48,21 @@ final class SegmentProgress: OutcomeListener {
     var isDisowned = false
     /// Its last report is under way, or was written.
     var isOver = false
+    var withdrawal = Withdrawal.none
+    /// Lines that were withdrawn before they were sent.
+    var withdrawn: LineSet
+    /// It is known what earlier processes of this node have read.
+    var hasReader = false
+    /// What was asked for, whether or not it was granted.
+    var askedThrough = 0
+  }
+
+  /// The segment is given back, because the process ends.
+  fileprivate enum Withdrawal {
+    case none
+    /// The ledger is told first: the journal will no longer know what was sent.
+    case wanted
+    case begun
   }
 
   /// A report, and what it says to the machine once the ledger has acknowledged it.
@@ -56,6 +71,7 @@ final class SegmentProgress: OutcomeListener {
     fileprivate let told: SegmentMachine.Report
     fileprivate let rowByteCount: Int
     fileprivate let rowCount: Int
+    fileprivate let isWithdrawn: Bool
   }
 
   let id: SegmentID
@@ -81,7 +97,8 @@ final class SegmentProgress: OutcomeListener {
   ) throws(StoreError) {
     guard keys.count == segment.count,
       let settled = LineSet(limit: segment.count, reading: segment.settled),
-      let doubted = LineSet(limit: segment.count, reading: segment.doubted)
+      let doubted = LineSet(limit: segment.count, reading: segment.doubted),
+      let unsent = LineSet(limit: segment.count, reading: segment.unsent)
     else {
       throw StoreError(
         .unusable, path: "", "the store is damaged: a segment of the campaign \(segment.id.campaign.text)")
@@ -89,7 +106,7 @@ final class SegmentProgress: OutcomeListener {
     (id, epoch, self.owner, self.keys) = (segment.id, segment.epoch, owner, keys)
     self.wantsReport = wantsReport
     var machine = SegmentMachine(
-      count: segment.count, inherited: segment.inherited, granted: segment.granted, settled: settled,
+      count: segment.count, inherited: segment.inherited, unsent: unsent, granted: segment.granted, settled: settled,
       doubted: doubted, hasBegun: segment.base != nil, plantedMistake: plantedMistake)
     let known = segment.base ?? segment.account
     var base = known.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount()
@@ -100,7 +117,7 @@ final class SegmentProgress: OutcomeListener {
     state = Mutex(
       State(
         machine: machine, grants: grants, base: base, listedCount: segment.rowCount,
-        number: segment.reportNumber))
+        number: segment.reportNumber, withdrawn: LineSet(limit: segment.count)))
   }
 
   /// What the journal calls it.
@@ -131,8 +148,16 @@ final class SegmentProgress: OutcomeListener {
     if isDisowned { campaign.cancel() }
   }
 
+  /// Its members are read behind a key: those before it were read by an earlier process.
+  ///
   /// - Parameter wake: looks again whether there is something to read.
-  func attach(wake: @escaping @Sendable () -> Void) { state.withLock { $0.wake = wake } }
+  func attach(after key: Int64, wake: @escaping @Sendable () -> Void) {
+    state.withLock { state in
+      state.wake = wake
+      state.hasReader = true
+      state.readThrough = max(state.readThrough, place(of: key + 1))
+    }
+  }
 
   /// Continues what an earlier process of this node has begun.
   ///
@@ -171,6 +196,19 @@ final class SegmentProgress: OutcomeListener {
     wake?()
   }
 
+  // MARK: Giving it back
+
+  /// The process ends: nothing more of it is sent, and what was not sent is told to the ledger.
+  func withdraw() {
+    state.withLock { if $0.withdrawal == .none { $0.withdrawal = .wanted } }
+    wantsReport()
+  }
+
+  /// Whether there is something to give back.
+  var hasBegun: Bool { state.withLock { $0.hasBegun && !$0.isDisowned } }
+
+  var isWithdrawn: Bool { state.withLock { $0.withdrawal == .begun } }
+
   // MARK: Its reader
 
   /// Calls `give` with the members of a page that may be read now, from an index on, until it
@@ -196,7 +234,7 @@ final class SegmentProgress: OutcomeListener {
   ) -> Int {
     var index = index
     state.isStarved = false
-    if state.isDisowned { return page.count }
+    if state.isLeft { return page.count }
     while index < page.count {
       guard let line = line(of: page[index].key, after: state.readThrough) else { return page.count }
       switch state.machine.turn(of: line) {
@@ -219,7 +257,7 @@ final class SegmentProgress: OutcomeListener {
     var first = place(of: key)
     if first < keys.count, keys[first] == key { first += 1 }
     let end = min(keys.count, first + limit)
-    guard first < end else {
+    guard first < end, !state.withLock({ $0.isLeft }) else {
       state.withLock { $0.lastLine = $0.fedThrough }
       return ([], nil)
     }
@@ -256,6 +294,11 @@ final class SegmentProgress: OutcomeListener {
   func notAccepted(line key: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     state.withLock { state in
       guard !state.isDisowned, let line = line(of: Int64(key), after: 0) else { return }
+      if state.withdrawal == .begun, outcome == .cancelled || outcome == .unknown {
+        // Whoever carries it next sends it, or finds it in doubt.
+        if outcome == .cancelled, !state.machine.settled.contains(line) { state.withdrawn.insert(line...line) }
+        return
+      }
       // An earlier owner may have sent it.
       let isNotSent = outcome == .cancelled || outcome == .suppressed
       let outcome = isNotSent && line <= state.machine.inherited ? .unknown : outcome
@@ -275,32 +318,40 @@ final class SegmentProgress: OutcomeListener {
     state.withLock { state in
       guard state.hasBegun, !state.isDisowned, !state.isOver else { return nil }
       state.grants.note(readThrough: state.readThrough, isStarved: state.isStarved, now: now)
-      let next = state.machine.report(readThrough: state.readThrough, ahead: state.grants.ahead)
-      guard next != state.told else { return nil }
+      let isLeaving = state.withdrawal != .none
+      let next = state.machine.report(
+        readThrough: isLeaving ? 0 : state.readThrough, ahead: isLeaving ? 0 : state.grants.ahead)
+      guard next != state.told || state.withdrawal == .wanted else { return nil }
       return state.report(of: self, next)
     }
   }
 
-  /// The last one: everything has its outcome. Nil: it is not to be told.
+  /// The last one: everything has its outcome, or was withdrawn. Nil: it is not to be told.
   func finalReport() -> Report? {
     state.withLock { state in
       guard !state.isDisowned else { return nil }
       state.isOver = true
+      if state.withdrawal == .begun {
+        return state.report(of: self, state.machine.report(readThrough: 0, ahead: 0))
+      }
       return state.report(of: self, state.machine.report(readThrough: keys.count, ahead: 0))
     }
   }
 
   /// The ledger has written a report.
   func acknowledge(_ report: Report, after duration: Duration) {
-    let wake = state.withLock { state in
+    let (wake, withdrawn) = state.withLock { state in
       state.machine.acknowledge(report.told)
       state.told = report.told
       state.grants.acknowledged(after: duration)
       state.rows.removeFirst(min(report.rowByteCount, state.rows.count))
       state.rowCount -= min(report.rowCount, state.rowCount)
       state.listedCount = report.report.rows.after + report.rowCount
-      return state.wake
+      let begins = report.isWithdrawn && state.withdrawal == .wanted
+      if begins { state.withdrawal = .begun }
+      return (state.wake, begins ? state.campaign : nil)
     }
+    withdrawn?.cancel()
     wake?()
   }
 
@@ -331,6 +382,9 @@ final class SegmentProgress: OutcomeListener {
 }
 
 extension SegmentProgress.State {
+  /// Nothing more of it is read.
+  fileprivate var isLeft: Bool { isDisowned || withdrawal == .begun }
+
   /// - Returns: whether any of the lines had no outcome before.
   @discardableResult
   fileprivate mutating func settle(_ lines: ClosedRange<Int>, _ outcome: Outcome) -> Bool {
@@ -344,6 +398,7 @@ extension SegmentProgress.State {
     of progress: SegmentProgress, _ told: SegmentMachine.Report
   ) -> SegmentProgress.Report {
     number += 1
+    askedThrough = max(askedThrough, told.granted)
     var sum = base + former + CampaignAccount(account)
     if let engine = campaign?.engineAccount {
       sum.resent += engine.resent
@@ -355,7 +410,15 @@ extension SegmentProgress.State {
       doubted: told.doubted.bytes, account: AccountJSON.bytes(of: sum), base: AccountJSON.bytes(of: base),
       rows: OutcomeRows(after: listedCount, count: rowCount, bytes: rows))
     report.isSettled = isOver && machine.isSettled
-    return SegmentProgress.Report(report: report, told: told, rowByteCount: rows.count, rowCount: rowCount)
+    report.isWithdrawn = withdrawal != .none
+    if isOver, withdrawal == .begun {
+      report.unsent =
+        machine.unsent(
+          besides: withdrawn, readThrough: hasReader ? readThrough : nil, through: askedThrough
+        ).bytes
+    }
+    return SegmentProgress.Report(
+      report: report, told: told, rowByteCount: rows.count, rowCount: rowCount, isWithdrawn: report.isWithdrawn)
   }
 }
 
