@@ -11,6 +11,14 @@ struct ProcessUsage {
     try FileManager.default.contentsOfDirectory(atPath: "/proc/\(process.identifier)/fd").count
   }
 
+  /// The names of what is open.
+  func openFiles() throws -> [String] {
+    let folder = "/proc/\(process.identifier)/fd"
+    return try FileManager.default.contentsOfDirectory(atPath: folder).compactMap {
+      try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\($0)")
+    }
+  }
+
   /// What it has used of the processors.
   func processorTime() throws -> Duration {
     let status = try String(contentsOfFile: "/proc/\(process.identifier)/stat", encoding: .utf8)

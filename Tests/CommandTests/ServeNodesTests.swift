@@ -126,6 +126,10 @@ struct ServeNodesTests {
     #expect(try await there.ended(path).state == "finished")
     #expect(try await here.account(path).accepted.confirmed == count)
     #expect(try await here.account(path).possibleDuplicates == 0)
+    // Nothing is left of a segment, such as its list on the disk.
+    for service in [first.service, second] {
+      #expect(try ProcessUsage(process: service.process).openFiles().filter { $0.contains("outcomes-") } == [])
+    }
     await Self.end(second)
     withExtendedLifetime(other) {}
     let taken = try await first.end()

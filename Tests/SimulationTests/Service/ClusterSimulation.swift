@@ -94,24 +94,6 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       events.sort { ($0.at, $0.node) < ($1.at, $1.node) }
     }
 
-    /// Nodes are lost while they send, and others take over: what mistakes need to be seen.
-    mutating func disturb() {
-      var random = SeededGenerator(seed: seed ^ 0xD157)
-      (deviceCount, perSecond) = (1_000, 100)
-      store.latency = 10...300
-      // A node is declared dead after ten seconds: it is lost when it has taken over, or goes on
-      // when it is taken over.
-      events = (0..<3).map { number in
-        let at = 1_000 + 11_500 * number + Int.random(in: 0..<2_500, using: &random)
-        let isKilled = Bool.random(using: &random)
-        return (
-          at, Int.random(in: 0..<speeds.count, using: &random),
-          isKilled
-            ? .kill(restart: 30, losesDisk: false) : .stop(seconds: Int.random(in: 10...12, using: &random))
-        )
-      }
-    }
-
     /// All nodes end and start again, one after the other, while they send.
     mutating func roll() {
       var random = SeededGenerator(seed: seed ^ 0x2011)

@@ -247,6 +247,7 @@ final class SegmentCarrier: Sendable {
       _ = try await deployment.settleUnsent(sending.served, isUnknown: false, sending.events(after: nil))
       outcomes.campaigns.ended(progress)
       try await sending.end()
+      progress.close()
       return false
     }
     do throws(CarillonError) {
@@ -263,6 +264,7 @@ final class SegmentCarrier: Sendable {
       return try await setback(error, progress)
     }
     try await sending.end()
+    progress.close()
     if progress.isWithdrawn { try await ledger.release([segment.id: segment.epoch], by: incarnation()) }
     return false
   }

@@ -209,6 +209,9 @@ final class SegmentProgress: OutcomeListener {
 
   var isWithdrawn: Bool { state.withLock { $0.withdrawal == .begun } }
 
+  /// It has ended, and the ledger knows: it holds its campaign no longer, which holds it, too.
+  func close() { state.withLock { ($0.campaign, $0.list, $0.wake) = (nil, nil, nil) } }
+
   // MARK: Its reader
 
   /// Calls `give` with the members of a page that may be read now, from an index on, until it
