@@ -131,6 +131,73 @@ struct LedgerTests {
     try store.close()
   }
 
+  @Test("what an owner gives back says what nobody has sent, until the next owner reports", arguments: kinds)
+  func givingBack(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    let id = Self.campaign
+    try await Self.divide(ledger)
+    let first = try #require(try await store.join("n1", replacing: nil))
+    let second = try #require(try await store.join("n2", replacing: nil))
+    func claim(_ node: Int64) async throws -> StoredSegment? {
+      try await ledger.claimSegments(of: id, part: 0, limit: 1, by: node, known: []).first
+    }
+    let claimed = try #require(try await claim(first))
+    var last = Self.report(claimed, granted: 3)
+    last.isWithdrawn = true
+    #expect(try ledger.report([last], by: first).count == 1)
+    #expect(try await ledger.segments(of: first).map(\.isWithdrawn) == [true])
+    last = Self.report(claimed, number: 2, granted: 3)
+    (last.isWithdrawn, last.unsent) = (true, [1, 2])
+    #expect(try ledger.report([last], by: first).count == 1)
+    try await ledger.release([claimed.id: claimed.epoch], by: first)
+    let taken = try #require(try await claim(second))
+    #expect(taken.id == claimed.id)
+    #expect(taken.unsent == [1, 2])
+    #expect(!taken.isWithdrawn)
+    #expect(taken.inherited == 3)
+    // It dies before it has said anything, so it has sent nothing.
+    try await store.leave(second)
+    let third = try #require(try await store.join("n3", replacing: nil))
+    let again = try #require(try await claim(third))
+    #expect(again.unsent == [1, 2])
+    #expect(try ledger.report([Self.report(again, granted: 3)], by: third).count == 1)
+    #expect(try await ledger.segments(of: third).map(\.unsent) == [[]])
+    try store.close()
+  }
+
+  @Test(
+    "the shares of a limit are never more than it; those of the dead, and of what is not needed, go", arguments: kinds)
+  func rates(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let ledger = try #require(store.ledger)
+    let first = try #require(try await store.join("n1", replacing: nil))
+    let second = try #require(try await store.join("n2", replacing: nil))
+    func ask(_ node: Int64, _ number: Int64, _ shares: [String: Int64]) async throws -> [String: RateShare] {
+      try await ledger.exchange(
+        shares.map { RateClaim(name: $0.key, limit: 1_000, share: $0.value, demand: 5) }, number: number, by: node)
+    }
+    #expect(try await ask(first, 1, ["a": 700, "b": 1]) == ["a": RateShare(share: 700), "b": RateShare(share: 1)])
+    let peer = RateShare.Peer(share: 700, demand: 5)
+    #expect(try await ask(second, 1, ["a": 700]) == ["a": RateShare(share: 300, peers: [peer])])
+    #expect(try await ask(first, 2, ["a": 900])["a"]?.share == 700)
+    #expect(try await ask(second, 2, ["a": 100])["a"]?.share == 100)
+    #expect(try await ask(first, 3, ["a": 900])["a"]?.share == 900)
+    // What is not named is not needed.
+    #expect(try await ask(second, 3, ["b": 1_000])["b"] == RateShare(share: 1_000))
+    #expect(try await ask(first, 4, ["a": 2_000])["a"]?.share == 1_000)
+    try await store.leave(first)
+    #expect(try await ask(first, 5, ["a": 10]).isEmpty)
+    #expect(try await ask(second, 4, ["a": 1_000])["a"] == RateShare(share: 1_000))
+    if kind == .postgreSQL {
+      // One that comes late undoes nothing.
+      #expect(try await ask(second, 2, ["a": 1]).isEmpty)
+      #expect(try await ask(second, 5, ["a": 1_000])["a"]?.share == 1_000)
+    }
+    try store.close()
+  }
+
   private static func check(rows: String, of id: StoredUUID, in ledger: any Ledger) async throws {
     for limit in [1, 2, 9] {
       var (cursor, read): (OutcomeRowsCursor?, [UInt8]) = (nil, [])

@@ -185,4 +185,30 @@ struct GrantMachineTests {
     machine.note(readThrough: 60_000, isStarved: true, now: .start)
     #expect(machine.ahead == 1_024)
   }
+
+  @Test("what an owner gives back as unsent is in no doubt; what it may have sent, or another one, is")
+  func givenBack() {
+    var withdrawn = LineSet(limit: 100)
+    withdrawn.insert(11...20)
+    var machine = SegmentMachine(
+      count: 100, inherited: 15, granted: 60, settled: LineSet(limit: 100), doubted: LineSet(limit: 100),
+      hasBegun: false)
+    #expect(machine.begin(resends: true) == SegmentMachine.Doubts(newCount: 15, count: 15))
+    machine.settle(16...17)
+    // 60 are granted, up to 40 were read, and up to 80 was asked for.
+    let unsent = machine.unsent(besides: withdrawn, readThrough: 40, through: 80)
+    #expect(unsent.ranges == [18...20, 41...80])
+    #expect(machine.unsent(besides: withdrawn, readThrough: nil, through: 80).ranges == [18...20])
+    var next = SegmentMachine(
+      count: 100, inherited: 80, unsent: unsent, granted: 80, settled: machine.settled, doubted: machine.doubted,
+      hasBegun: false)
+    // 1 to 15 once more, and 21 to 40 for the first time.
+    #expect(next.begin(resends: true) == SegmentMachine.Doubts(newCount: 20, count: 35))
+    next.acknowledge(next.report(readThrough: 0, ahead: 0))
+    #expect(next.turn(of: 41) == .unsent)
+    #expect(next.turn(of: 40) == .doubted)
+    #expect(next.turn(of: 18) == .unsent)
+    #expect(next.turn(of: 16) == .settled)
+    #expect(next.turn(of: 81) == .notGranted)
+  }
 }
