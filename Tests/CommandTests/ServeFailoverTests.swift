@@ -106,8 +106,8 @@ struct ServeFailoverTests {
         ids.append(try reply.decoded(ServeSite.Queued.self).id)
       }
     }
-    // The service may have to find the database first.
-    try await waitUntil("the database answers") { try await running.call("/v1/apps/news/campaigns").status == 200 }
+    // For a moment it is away, also in the middle of an answer.
+    try await waitUntil("the database answers") { try await site.call("GET", path).status == 200 }
     for id in ids {
       let notification = try await running.serve.finished(id, running.service, key: running.key)
       #expect(notification.outcome == "accepted")
