@@ -20,6 +20,7 @@ package final class NodeMembership: Service {
   private struct State {
     var leads = false
     var leader: String?
+    /// With this process.
     var aliveCount = 1
     var watch = NodeWatch(lease: NodeMembership.lease)
   }
@@ -75,8 +76,7 @@ package final class NodeMembership: Service {
   /// The name of the one that leads; nil: none is known.
   package var leader: String? { state.withLock { $0.leader } }
 
-  /// How many share what there is only once, such as a limit; this process is one of them.
-  package var aliveCount: Int { state.withLock { $0.aliveCount } }
+  private var aliveCount: Int { state.withLock { $0.aliveCount } }
 
   // MARK: Entering
 

@@ -32,7 +32,7 @@ struct ServeNodesTests {
     let other = try await Second("second", besides: first, store)
     let second = other.service
     #expect(!second.process.errors.contains("this service leads"))
-    // What a process was, the next one of its journal is, and need not wait for that.
+    // The next process of the leader's journal leads at once.
     try await first.restart()
     #expect(first.service.process.errors.contains("this service leads"))
     first.service.process.send(SIGSTOP)

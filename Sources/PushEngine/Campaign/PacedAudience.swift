@@ -2,7 +2,7 @@ package import PushWire
 internal import Synchronization
 
 /// A campaign's own rate, which all its parts share.
-package final class CampaignPace: Sendable, CustomStringConvertible {
+package final class CampaignPace: Sendable {
   private struct State {
     var sending: SendingRate
     /// What this process may use of a rate that others keep, too, and until when.
@@ -56,11 +56,6 @@ package final class CampaignPace: Sendable, CustomStringConvertible {
       state.sending.spend(count, now: now)
       state.use.count += count
     }
-  }
-
-  package var description: String {
-    let share = state.withLock { $0.share }
-    return "\(perSecond)/s" + (share.map { ", \($0.perSecond)/s until \($0.until.nanoseconds)" } ?? "")
   }
 
   /// How much of the rate this process may use for a while, because others keep it, too.

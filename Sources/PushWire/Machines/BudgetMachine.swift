@@ -19,7 +19,7 @@ package struct BudgetMachine: Sendable {
     package let demand: Double
   }
 
-  /// For tests of the simulation.
+  /// For tests.
   package enum PlantedMistake: Sendable {
     /// The node uses more at once.
     case raisesBeforeTheAnswer

@@ -73,9 +73,7 @@ final class ServedCampaignProcess: Sendable {
   }
 
   func state(_ id: StoredUUID) -> String {
-    let pace = controller.live(id)?.knownPace
-    return "\(membership?.leads == true ? "leads" : "up") sending \(controller.live(id)?.isSending == true) "
-      + "pace \(pace?.description ?? "") at \(clock.uptime.nanoseconds)"
+    "\(membership?.leads == true ? "leads" : "up") sending \(controller.live(id)?.isSending == true)"
   }
 
   /// Recovers what earlier processes have left, and serves.

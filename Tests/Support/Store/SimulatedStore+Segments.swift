@@ -41,6 +41,8 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   var openParts: [StoredUUID: [Int: StoreInstant]] = [:]
   /// What each node may use of a rate, and would use, by the name of the limit.
   var rates: [String: [Int64: RateShare.Peer]] = [:]
+  /// The number of each node's last exchange.
+  var exchanges: [Int64: Int64] = [:]
 
   func isFree(_ segment: Segment) -> Bool {
     !segment.row.isSettled && !nodes.values.contains { $0.isAlive && $0.incarnation == segment.owner }
@@ -147,7 +149,8 @@ extension SimulatedStore: Ledger {
   ) async throws(StoreError) -> [String: RateShare] {
     try await call { contents in
       let alive = Set(contents.ledger.nodes.values.filter(\.isAlive).map(\.incarnation))
-      guard alive.contains(incarnation) else { return [:] }
+      guard alive.contains(incarnation), number >= contents.ledger.exchanges[incarnation] ?? 0 else { return [:] }
+      contents.ledger.exchanges[incarnation] = number
       for name in Array(contents.ledger.rates.keys) {
         let isNamed = claims.contains { $0.name == name }
         contents.ledger.rates[name] = contents.ledger.rates[name]?.filter { node, _ in
