@@ -106,10 +106,11 @@ extension PostgreSQLStore {
     return try await read("SELECT max(number) FROM devices WHERE app = $1", .int(number)).int(0, 0)
   }
 
-  /// A tag that few devices have is found once for so many, and the answer stays small.
-  private static let stretch = 1 << 18
+  /// So many numbers are looked through at once: a tag that few devices have is found once for all
+  /// of them, and the answer stays small.
+  private static let stretch: Int64 = 1 << 18
   /// Its first members are to be sent at once.
-  private static let firstStretch = 1 << 14
+  private static let firstStretch: Int64 = 1 << 14
   /// So many rows are read for one that is wanted, rather than each by itself.
   private static let sparseness: Int64 = 4
 
@@ -117,20 +118,25 @@ extension PostgreSQLStore {
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
   ) async throws(StoreError) -> AudienceStretch {
     guard let query = try await query(app, filter) else { return AudienceStretch([], through: last) }
-    let stretch = key == 0 ? Self.firstStretch : Self.stretch
-    let look = PostgreSQLStatement(
-      "SELECT number FROM devices WHERE app = $1 AND number > $2 AND number <= $3 ORDER BY number OFFSET $4 LIMIT 1",
-      query.values[0], .int(key), .int(last), .int(stretch - 1))
     let count = query.values.count
+    // The range bounds what is read, whatever the server knows of how many devices there are.
+    let sql = """
+      SELECT number\(withTimeZones ? ", time_zone" : "") FROM devices
+      WHERE \(query.condition) AND number > $\(count + 1) AND number <= $\(count + 2)
+      ORDER BY number LIMIT $\(count + 3)
+      """
     let (rows, end) = try await pool.run(.bulk, limit: Limit.bulk) { connection, deadline throws(StoreError) in
-      let found = try connection.run([look], by: deadline)[0]
-      let end = found.count == 0 ? last : found.int(0, 0)
-      let find = PostgreSQLStatement(
-        """
-        SELECT number\(withTimeZones ? ", time_zone" : "") FROM devices
-        WHERE \(query.condition) AND number > $\(count + 1) AND number <= $\(count + 2) ORDER BY number
-        """, values: query.values + [.int(key), .int(end)])
-      return (try connection.run([find], by: deadline)[0], end)
+      // Where all numbers are other apps', or nobody's, the next stretch is twice as long.
+      var (start, length) = (key, key == 0 ? Self.firstStretch : Self.stretch)
+      while true {
+        let end = last - start > length ? start + length : last
+        let find = PostgreSQLStatement(
+          sql, values: query.values + [.int(start), .int(end), .int(Self.stretch)])
+        let rows = try connection.run([find], by: deadline)[0]
+        if rows.count == Self.stretch { return (rows, rows.int(rows.count - 1, 0)) }
+        if end == last || rows.count > 0 { return (rows, end) }
+        (start, length) = (end, length * 2)
+      }
     }
     guard withTimeZones else { return AudienceStretch(rows.map { AudienceMember(key: $0.int($1, 0)) }, through: end) }
     let words = try await names.names(rows.distinctInts(1))
@@ -150,38 +156,35 @@ extension PostgreSQLStore {
 
   package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
     guard let number = try await names.find(app), let first = keys.first, let last = keys.last else { return [] }
-    // Neither becomes a reading of all devices, whatever the server knows of how many there are.
+    // Neither becomes a reading of all devices, whatever the server knows of how many there are:
+    // each key of a list is looked up by itself.
     let find =
       last - first < Int64(keys.count) * Self.sparseness
       ? PostgreSQLStatement(
         "\(Self.audienceColumns) number BETWEEN $2 AND $3 AND app = $1 ORDER BY number", .int(number), .int(first),
-        .int(last))
-      : PostgreSQLStatement(
-        "\(Self.audienceColumns) number = ANY ($2) AND app = $1 ORDER BY number", .int(number), .ints(keys))
+        .int(last)) : Self.lookUp(keys, number)
     let rows = try await read([
-      find,
-      // All keys of the devices that two have become, for each that is asked for; the present one
-      // first.
-      PostgreSQLStatement(
-        """
-        SELECT asked.key, present.key, ARRAY(
-          SELECT former_key FROM device_merges WHERE app = $1 AND kept_key = present.key ORDER BY 1)
-        FROM unnest($2::bigint[]) AS asked (key)
-        LEFT JOIN device_merges AS merge ON merge.app = $1 AND former_key = asked.key,
-        LATERAL (SELECT coalesce(kept_key, asked.key) AS key) AS present
-        WHERE (SELECT EXISTS (SELECT 1 FROM device_merges WHERE app = $1))
-          AND EXISTS (SELECT 1 FROM device_merges WHERE app = $1 AND kept_key = present.key)
-        """, .int(number), .ints(keys)),
+      find, PostgreSQLStatement("SELECT EXISTS (SELECT 1 FROM device_merges WHERE app = $1)", .int(number)),
     ])
     let present = try await audience(rows[0], among: keys)
-    guard rows[1].count > 0 else { return present }
+    guard rows[1].flag(0, 0) else { return present }
+    // All keys of the devices that two have become, for each that is asked for; the present one
+    // first.
+    let merged = try await read(
+      """
+      SELECT asked.key, present.key, ARRAY(
+        SELECT former_key FROM device_merges WHERE app = $1 AND kept_key = present.key ORDER BY 1)
+      FROM unnest($2::bigint[]) AS asked (key)
+      LEFT JOIN device_merges AS merge ON merge.app = $1 AND former_key = asked.key,
+      LATERAL (SELECT coalesce(kept_key, asked.key) AS key) AS present
+      WHERE EXISTS (SELECT 1 FROM device_merges WHERE app = $1 AND kept_key = present.key)
+      """, .int(number), .ints(keys))
     var merges: [Int64: [Int64]] = [:]
-    for row in 0..<rows[1].count { merges[rows[1].int(row, 0)] = [rows[1].int(row, 1)] + rows[1].ints(row, 2) }
+    for row in 0..<merged.count { merges[merged.int(row, 0)] = [merged.int(row, 1)] + merged.ints(row, 2) }
     var found = Dictionary(present.map { ($0.key, $0) }) { first, _ in first }
     let missing = Set(merges.values.compactMap(\.first)).filter { found[$0] == nil }.sorted()
     if !missing.isEmpty {
-      let more = try await read(
-        "\(Self.audienceColumns) number = ANY ($2) AND app = $1 ORDER BY number", .int(number), .ints(missing))
+      let more = try await read([Self.lookUp(missing, number)])[0]
       for device in try await audience(more, among: missing) { found[device.key] = device }
     }
     return keys.compactMap { key in
@@ -195,6 +198,16 @@ extension PostgreSQLStore {
 
   private static let audienceColumns =
     "SELECT number, token, language, gone_at >= registered_at FROM devices WHERE"
+
+  /// - Parameter keys: ascending; the rows are in their order.
+  private static func lookUp(_ keys: [Int64], _ app: Int64) -> PostgreSQLStatement {
+    PostgreSQLStatement(
+      """
+      SELECT device.* FROM unnest($2::bigint[]) WITH ORDINALITY AS asked (key, place),
+        LATERAL (\(audienceColumns) number = asked.key AND app = $1 OFFSET 0) AS device
+      ORDER BY asked.place
+      """, .int(app), .ints(keys))
+  }
 
   /// - Parameters:
   ///   - rows: by key.
