@@ -1,7 +1,7 @@
 internal import Carillon
 package import Logging
 package import PushStore
-internal import PushWire
+package import PushWire
 internal import ServiceLifecycle
 internal import Synchronization
 
@@ -42,6 +42,8 @@ package final class NodeMembership: Service {
   /// Nil: the store is this process's alone.
   private let memory: Memory?
   private let clock: any ServiceClock
+  /// Called with until when this process may send what others may take over, and the time.
+  private let extendLease: @Sendable (_ end: Instant, _ now: Instant) -> Void
   /// Called with a sentence while it waits.
   private let waits: @Sendable (String) -> Void
   private let logger: Logger
@@ -50,6 +52,9 @@ package final class NodeMembership: Service {
   private let state = Mutex(State())
 
   static let lease = Duration.seconds(10)
+  /// How long this process sends what others may take over, after it asked for the last beat that
+  /// was answered: less than the lease, whose length clocks of different speeds measure.
+  static let sendTime = Duration.seconds(6)
   private static let lookInterval = Duration.seconds(1)
   /// Looks between two beats.
   private static let beatRareness = 2
@@ -58,10 +63,11 @@ package final class NodeMembership: Service {
 
   package init(
     store: any Store, name: String, memory: Memory?, clock: any ServiceClock, logger: Logger,
+    extendLease: @escaping @Sendable (_ end: Instant, _ now: Instant) -> Void,
     waits: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     (self.store, self.name, self.memory, self.clock) = (store, name, memory, clock)
-    (self.waits, self.logger) = (waits, logger)
+    (self.extendLease, self.waits, self.logger) = (extendLease, waits, logger)
   }
 
   /// Whether other processes can use the store.
@@ -76,7 +82,8 @@ package final class NodeMembership: Service {
   /// The name of the one that leads; nil: none is known.
   package var leader: String? { state.withLock { $0.leader } }
 
-  private var aliveCount: Int { state.withLock { $0.aliveCount } }
+  /// How many services share the store, with this one.
+  package var aliveCount: Int { state.withLock { $0.aliveCount } }
 
   // MARK: Entering
 
@@ -89,11 +96,13 @@ package final class NodeMembership: Service {
     let began = clock.uptime
     var isNoted = false
     while let nodes = try await clock.waiting({ () async throws(StoreError) in try await store.nodes() }) {
+      let asked = clock.uptime
       let joined = try await clock.waiting { () async throws(StoreError) in
         try await store.join(name, replacing: memory?.former)
       }
       if let joined {
         try memory?.note(joined)
+        extendLease(asked + Self.sendTime, clock.uptime)
         incarnation.store(joined, ordering: .relaxed)
         await look()
         // Until then others may use the whole of what is shared.
@@ -138,12 +147,13 @@ package final class NodeMembership: Service {
   }
 
   private func beat() async throws {
+    let asked = clock.uptime
     let isAlive: Bool
     do throws(StoreError) { isAlive = try await store.beat(of: current) } catch {
       // Nobody else can take its place meanwhile, unless only this machine is cut off.
       return
     }
-    guard !isAlive else { return }
+    guard !isAlive else { return extendLease(asked + Self.sendTime, clock.uptime) }
     throw Fenced(by: (try? await store.nodes())??.first { $0.leads }?.name)
   }
 

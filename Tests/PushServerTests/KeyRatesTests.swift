@@ -24,6 +24,28 @@ struct KeyRatesTests {
     #expect(later.map { $0 == nil } == [Bool](repeating: true, count: 10) + [false])
   }
 
+  @Test("services share a key's rate, and each follows how many they are")
+  func shared() {
+    var services = [KeyRates(perSecond: 30), KeyRates(perSecond: 30), KeyRates(perSecond: 30)]
+    var now = Instant(nanoseconds: 5_000_000_000)
+    /// What is admitted in so many seconds, while the client asks the services in turn, too often.
+    func admitted(_ seconds: Int, of count: Int) -> Int {
+      (0..<(seconds * 600)).count { place in
+        now = now + .nanoseconds(1_000_000_000 / 600)
+        return services[place % count].admit("a", among: count, now: now) == nil
+      }
+    }
+    _ = admitted(2, of: 3)
+    let three = admitted(20, of: 3)
+    #expect((590...610).contains(three), "\(three)")
+    _ = admitted(2, of: 1)
+    let one = admitted(20, of: 1)
+    #expect((590...610).contains(one), "\(one)")
+    _ = admitted(2, of: 2)
+    let two = admitted(20, of: 2)
+    #expect((590...610).contains(two), "\(two)")
+  }
+
   @Test("a rate below one a second allows single requests")
   func slow() throws {
     var rates = KeyRates(perSecond: 0.5)

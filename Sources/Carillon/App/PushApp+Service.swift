@@ -2,6 +2,7 @@ internal import Foundation
 package import Logging
 package import PushEngine
 internal import PushTransport
+package import PushWire
 
 /// What a service shows of an app: see `carillon serve`.
 extension PushApp {
@@ -71,6 +72,9 @@ extension Deployment {
   /// Other processes keep the rate limits of the apps, too: an app sends nothing before it is told
   /// its share. To be called once, before the deployment runs.
   package func shareRates() { core.sharesRates = true }
+
+  /// Until when this process may send what others can take over. In the beginning, for ever.
+  package func extendLease(until end: Instant, now: Instant) { core.extendLease(until: end, now: now) }
 
   /// Calls `observe` after each commit of the journal. To be called once, before the deployment
   /// runs.

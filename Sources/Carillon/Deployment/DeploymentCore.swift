@@ -35,6 +35,8 @@ final class DeploymentCore: Sendable {
   private let state: Mutex<State>
   /// Apart from the state, because apps start while that is locked.
   private let recorder = Mutex<(any IntakeRecorder)?>(nil)
+  /// Of what other processes may send, too.
+  let lease = SendLease(until: Instant(nanoseconds: .max))
   private let ratesAreShared = Atomic<Bool>(false)
   private let laneObserver = Mutex<(@Sendable (String) -> any LaneObserver)?>(nil)
   /// Opens when the deployment runs, or will never run.
@@ -122,6 +124,13 @@ final class DeploymentCore: Sendable {
   var sharesRates: Bool {
     get { ratesAreShared.load(ordering: .relaxed) }
     set { ratesAreShared.store(newValue, ordering: .relaxed) }
+  }
+
+  /// Lanes that wait for the lease continue.
+  func extendLease(until end: Instant, now: Instant) {
+    guard lease.extend(until: end, now: now) else { return }
+    let parked = state.withLock { $0.parked }
+    for app in entries.compactMap(\.runtime?.app) + parked.map(\.app) { app.leaseExtended() }
   }
 
   /// Observes the lanes of each app.

@@ -38,6 +38,7 @@ extension PushApp {
       list = try events.list(nil)
     }
     plan.variants = served.variants
+    if served.isShared { plan.sent.lease = core.lease }
     if let pace = served.pace { plan.entryLimit = pace.entryLimit }
     let source = try source(served, plan, unfinished?.campaign)
     _ = try unfinished?.take()

@@ -22,6 +22,8 @@ package struct ServedCampaign: Sendable {
   package var pace: CampaignPace?
   /// The seed of its identifiers, if another node may send some of it, too. Nil: random.
   package var seed: IdentifierSeed?
+  /// Another node may send what this one does not.
+  package var isShared = false
 
   package init(name: String, notification: PushNotification, audience: Audience) {
     (self.name, self.notification, self.audience) = (name, notification, audience)

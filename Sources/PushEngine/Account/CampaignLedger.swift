@@ -23,6 +23,8 @@ package final class CampaignLedger: Sendable {
   let journalNumber: UInt64?
   /// The order of its reader among those that want room in the lanes.
   let rank: ClaimOrder.Rank
+  /// Nil: no other process may send it.
+  let lease: SendLease?
   private let listener: (any OutcomeListener)?
   /// The listener, if it wants accepted notifications too.
   private let acceptedListener: (any OutcomeListener)?
@@ -33,11 +35,11 @@ package final class CampaignLedger: Sendable {
   /// - Parameter account: The campaign's account in earlier processes.
   init(
     frames: CampaignFrames, journalNumber: UInt64?, rank: ClaimOrder.Rank = .high, maxAge: Duration = AppRules.maxAge,
-    account: Account, listener: (any OutcomeListener)?
+    lease: SendLease? = nil, account: Account, listener: (any OutcomeListener)?
   ) {
     self.frames = frames
     ages = CampaignAges(limit: maxAge)
-    (self.rank, self.journalNumber, self.listener) = (rank, journalNumber, listener)
+    (self.rank, self.lease, self.journalNumber, self.listener) = (rank, lease, journalNumber, listener)
     acceptedListener = listener?.wantsAccepted == true ? listener : nil
     state.withLock { $0.account = account }
   }

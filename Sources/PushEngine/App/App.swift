@@ -119,6 +119,9 @@ package actor App {
   /// What was used of its rate limit since the last call.
   package nonisolated func takeRateUse() -> RateUse { shared.rate.takeUse() }
 
+  /// Lanes that waited for the lease of what they send continue.
+  package nonisolated func leaseExtended() { shared.scheduler.wakeAll() }
+
   /// Until a suspended app tries again by itself; nil: it is not suspended, or an operator must
   /// act.
   package nonisolated var retryIn: Duration? { halt.retryAt.map { $0 > home.now ? $0.since(home.now) : .zero } }

@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 internal import Synchronization
 
 /// The campaigns that an app is sending: their ledgers by number, and whether more is to come.
@@ -8,6 +9,8 @@ final class CampaignRegistry: Sendable {
   private struct State {
     var ledgers: [UInt32: CampaignLedger] = [:]
     var nextNumber: UInt32 = 1
+    /// Of all that have one.
+    var lease: SendLease?
     var failure: String?
   }
 
@@ -27,6 +30,7 @@ final class CampaignRegistry: Sendable {
       if state.failure == nil {
         state.ledgers[state.nextNumber] = ledger
         state.nextNumber += 1
+        state.lease = ledger.lease ?? state.lease
       }
       return (ledger, state.failure)
     }
@@ -63,6 +67,9 @@ final class CampaignRegistry: Sendable {
 
   /// Every campaign was cancelled.
   var isCancelled: Bool { state.withLock { state in state.ledgers.values.allSatisfy { $0.isCancelled } } }
+
+  /// Some of them may not be sent at present.
+  func isHolding(at now: Instant) -> Bool { state.withLock { $0.lease?.isOver(at: now) ?? false } }
 
   /// Why the app cannot send, if it cannot.
   var failure: String? { state.withLock { $0.failure } }

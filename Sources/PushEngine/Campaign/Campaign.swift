@@ -16,6 +16,8 @@ package struct Campaign: Sendable {
   /// The seed of each notification's `apns-id`, together with its line, unless the line has one.
   /// Random by default. A campaign that is resumed from a journal uses the journal's.
   package var seed: IdentifierSeed
+  /// Nil: no other process may send any of it.
+  package var lease: SendLease?
 
   package init(
     payload: [UInt8], expiration: UInt32? = nil, priority: UInt8? = nil, headers: ProviderHeaders? = nil,
@@ -131,7 +133,8 @@ package struct CampaignRun: Sendable {
         }
       return CampaignLedger(
         frames: frames, journalNumber: journalled?.number, rank: ClaimOrder.Rank(priority: campaign.priority),
-        maxAge: configuration.maxAge, account: journalled?.account ?? Account(), listener: listener)
+        maxAge: configuration.maxAge, lease: campaign.lease, account: journalled?.account ?? Account(),
+        listener: listener)
     }
   }
 

@@ -39,17 +39,34 @@ final class LaneContext {
 
   // MARK: Intents
 
-  /// How far the journal allows the lane to send. Requests the next intent.
+  /// How far lease and journal allow the lane to send. Requests the next intent.
   ///
   /// - Parameters:
   ///   - sent: everything before it has been sent.
   ///   - largestStep: an intent covers at most this many notifications behind `sent`.
   ///   - inFlightCount: the notifications on the connection that get an answer each.
   func permitted(through end: UInt64, sent: UInt64, largestStep: Int, inFlightCount: Int = 0) -> UInt64 {
-    // Cancelled notifications are not sent, so they need no durable intent.
-    guard gate != nil, !shared.campaigns.isCancelled else { return end }
+    // Cancelled notifications are not sent, so they need neither a lease nor a durable intent.
+    guard !shared.campaigns.isCancelled else { return end }
+    let end = shared.campaigns.isHolding(at: loop.now) ? firstHeld(from: sent, to: end) : end
+    guard gate != nil else { return end }
     requestIntent(sent: sent, largestStep: largestStep, inFlightCount: inFlightCount)
     return min(end, gate?.through ?? end)
+  }
+
+  /// Where the first notification is that may not be sent before a lease is extended, which wakes
+  /// the lane.
+  private func firstHeld(from start: UInt64, to end: UInt64) -> UInt64 {
+    var position = start
+    while position < end, !isHeld(at: position) { position += ring.record(at: position).blockCount }
+    return min(position, end)
+  }
+
+  /// A notification that may not be sent before a lease is extended, which wakes the lane.
+  func isHeld(at position: UInt64) -> Bool {
+    let record = ring.record(at: position)
+    guard record.isNotification, let lease = recorder.ledger(of: record.campaign).lease else { return false }
+    return lease.isOver(at: loop.now)
   }
 
   private func requestIntent(sent: UInt64, largestStep: Int, inFlightCount: Int = 0) {

@@ -68,8 +68,11 @@ final class RequestConversation: Conversation {
     switch perform({ machine.next(input(published: published)) }) {
     case .dial: return .dial
     case .again(let entry):
-      // The journal wakes the lane.
-      guard !entry.isInDoubt || context.mayResend() else { return afterFlush(.sleep(until: machine.deadline)) }
+      // The journal wakes the lane, or who extends the lease.
+      let isHeld = !shared.campaigns.isCancelled && context.isHeld(at: entry.position)
+      guard !isHeld, !entry.isInDoubt || context.mayResend() else {
+        return afterFlush(.sleep(until: machine.deadline))
+      }
       if let step = take(upTo: 1, { _ in takeAgain(entry) }) { return afterFlush(step) }
     case .take(let from, let last, let count):
       let step = min(machine.inFlightCount + min(count, Self.intentLimit) + Self.intentMargin, Self.intentLimit)

@@ -91,6 +91,8 @@ final class KeyRing: Sendable {
 
   let clock: any ServiceClock
   private let read: @Sendable () async throws(StoreError) -> [StoredKey]
+  /// How many services share the keys and their rates.
+  private let serviceCount: @Sendable () -> Int
   /// Nil: keys may ask as often as they like.
   private let rates: Mutex<KeyRates?>
   private let state = Mutex(State())
@@ -106,13 +108,13 @@ final class KeyRing: Sendable {
   private static let missAge = Duration.milliseconds(50)
 
   /// - Parameters:
-  ///   - rate: requests of one key in a second; nil: any number.
+  ///   - rate: requests of one key in a second, at all services together; nil: any number.
   ///   - read: all keys of the store.
   init(
-    rate: Double? = nil, clock: any ServiceClock = MachineClock(),
+    rate: Double? = nil, clock: any ServiceClock = MachineClock(), serviceCount: @escaping @Sendable () -> Int = { 1 },
     read: @escaping @Sendable () async throws(StoreError) -> [StoredKey]
   ) {
-    (self.clock, self.read) = (clock, read)
+    (self.clock, self.serviceCount, self.read) = (clock, serviceCount, read)
     rates = Mutex(rate.map(KeyRates.init))
   }
 
@@ -134,7 +136,8 @@ final class KeyRing: Sendable {
 
   private func demandRate(_ id: String) throws {
     let now = clock.uptime
-    guard let next = rates.withLock({ $0?.admit(id, now: now) }) else { return }
+    let count = serviceCount()
+    guard let next = rates.withLock({ $0?.admit(id, among: count, now: now) }) else { return }
     throw Problem(
       .tooManyRequests, "Too many requests", "The key makes more requests than the service allows.",
       action: "Send notifications in batches, or raise rate-limit of the service's api.",

@@ -99,18 +99,25 @@ struct KeyShareCheck: RouterMiddleware {
 /// How often each key may ask. After a second without a request, as often as the rate at once.
 struct KeyRates: Sendable {
   private let perSecond: Double
+  /// How many services share the rate.
+  private var serviceCount = 1
   /// By the key's id. Only keys that exist are counted, so these are few.
   private var buckets: [String: TokenBucket] = [:]
 
   /// - Parameter perSecond: requests of one key, above zero.
   init(perSecond: Double) { self.perSecond = perSecond }
 
+  /// - Parameter serviceCount: how many services share the rate at present, with this one.
   /// - Returns: nil if the key may ask now, which is counted; otherwise when it may.
-  mutating func admit(_ key: String, now: Instant) -> Instant? {
+  mutating func admit(_ key: String, among serviceCount: Int = 1, now: Instant) -> Instant? {
+    let share = perSecond / Double(max(1, serviceCount))
+    if serviceCount != self.serviceCount {
+      self.serviceCount = serviceCount
+      for key in buckets.keys { buckets[key]?.change(perSecond: share, burst: 1 + share, now: now) }
+    }
     // Retry-After has whole seconds: a client that retries up to a second late loses nothing.
     var bucket =
-      buckets[key]
-      ?? TokenBucket(perSecond: perSecond, burst: 1 + perSecond, initial: max(1, perSecond), now: now)
+      buckets[key] ?? TokenBucket(perSecond: share, burst: 1 + share, initial: max(1, share), now: now)
     defer { buckets[key] = bucket }
     return bucket.take(upTo: 1, now: now) == 1 ? nil : bucket.nextAt(now: now)
   }

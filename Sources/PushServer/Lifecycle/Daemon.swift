@@ -109,9 +109,6 @@ package final class Daemon: Sendable {
       let log = try DeferredList(directory: configuration.journal.directory ?? ".")
       outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(log))
     } catch { throw CarillonError(.journal, "\(error)") }
-    keys = KeyRing(rate: configuration.api.rateLimit, clock: clock) { [store] () async throws(StoreError) in
-      try await store.keys()
-    }
     statistics = ServiceStatistics(
       journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.store.base(besides: file))
     try deployment.recordIntake(with: outcomes)
@@ -120,8 +117,14 @@ package final class Daemon: Sendable {
     membership = NodeMembership(
       store: store, name: configuration.store.node,
       memory: node.map { node in NodeMembership.Memory(former: node.incarnation) { try node.write($0) } },
-      clock: clock, logger: logger
+      clock: clock, logger: logger,
+      extendLease: { [deployment] in deployment.extendLease(until: $0, now: $1) }
     ) { manager?.waits(status: $0) }
+    keys = KeyRing(
+      rate: configuration.api.rateLimit, clock: clock, serviceCount: { [membership] in membership.aliveCount }
+    ) { [store] () async throws(StoreError) in
+      try await store.keys()
+    }
     metrics.observe(deployment)
   }
 

@@ -119,6 +119,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     var incarnation: Int64?
     var engine: SimulatedProcess?
     var process: ServedCampaignProcess?
+    var watch = LeaseWatch()
     /// When its process began, in the world's time, and by its own clock.
     var began = (world: Instant.start, own: Instant.start)
     /// It runs no earlier than this.
@@ -262,6 +263,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     if node.waitsUntil == world { engine.loop.skip(to: ownTime(node)) }
     _ = engine.loop.run(limit: .seconds(1_000_000), stepLimit: 1) { false }
     look()
+    if node.watch.lateCount > 0 { problems.append("node \(node.number) sent after its lease") }
     if let failure = engine.journal.failure { return "the journal of node \(node.number) has failed: \(failure)" }
     if process.hasLeft { return kill(node, restart: node.restart, losesDisk: false) }
     return process.isFenced ? kill(node, restart: 1, losesDisk: false) : nil
@@ -296,8 +298,10 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     let seed = plan.seed &+ UInt64(node.number) &* 104_729 &+ UInt64(node.lifeCount) &* 7_919
     let beganAt = epoch + Int64(world.nanoseconds / 1_000_000) + plan.differences[node.number]
     var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
-    let engine = try SimulatedProcess(.served("served", isHTTP2: plan.isHTTP2), node.disk, service, seed: seed) {
-      journal, loop in
+    var rules = AppRules.served("served", isHTTP2: plan.isHTTP2)
+    let watch = LeaseWatch()
+    rules.observer = watch
+    let engine = try SimulatedProcess(rules, node.disk, service, seed: seed) { journal, loop in
       let clock = SimulatedClock(loop: loop, beganAt: beganAt)
       let store = SimulatedStore(
         storeDisk, loop, plan.store, seed: seed &+ 5, hasLedger: true, node: "\(node.number)",
@@ -313,7 +317,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
         store: store, clock: clock, segmentMistake: segmentMistake, segmentSizes: plan.segments),
       former: node.incarnation, isOneOfSeveral: true
     ) { [self, number = node.number] in nodes[number].incarnation = $0 }
-    (node.engine, node.process) = (engine, process)
+    watch.lease = process.lease
+    (node.engine, node.process, node.watch) = (engine, process, watch)
     node.began = (world, engine.loop.now)
     process.begin()
     // Whoever asked for it asks each process until one has answered.

@@ -44,7 +44,8 @@ final class ServedCampaignProcess: Sendable {
       isOneOfSeveral
       ? NodeMembership(
         store: store, name: "node-\(store.node)", memory: NodeMembership.Memory(former: former, note: joined),
-        clock: clock, logger: logger) : nil
+        clock: clock, logger: logger,
+        extendLease: { [deployment = deployment.deployment] in deployment.extendLease(until: $0, now: $1) }) : nil
     self.membership = membership
     runner = CampaignRunner(
       controller: controller, spool: spool, recorder: outcomes.campaigns, outcomes: outcomes,
@@ -54,6 +55,8 @@ final class ServedCampaignProcess: Sendable {
       leads: { membership?.leads ?? true }, logger: logger)
   }
 
+  /// Of what other nodes may send, too.
+  var lease: SendLease { deployment.deployment.core.lease }
   var remainder: String { "runner \(ended.load(ordering: .relaxed)) deployment \(deployment.hasEnded)" }
   /// Others have taken its place: the process has ended by itself.
   var isFenced: Bool { fenced.load(ordering: .relaxed) }

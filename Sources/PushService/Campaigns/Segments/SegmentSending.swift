@@ -32,6 +32,7 @@ struct SegmentSending: Sendable {
     served.variants = plan.variants
     // A copy that another node sends has the same identifier.
     served.seed = record.id.seed
+    served.isShared = true
     served.pace = plan.rateLimit.map { parts.live.pace(perSecond: Double($0), isShared: true) }
     return served
   }
