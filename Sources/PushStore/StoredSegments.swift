@@ -111,10 +111,15 @@ package struct SharedPart: Hashable, Sendable {
   package let openUntil: StoreInstant?
   /// Whether it has segments that nobody carries.
   package let hasFreeSegments: Bool
+  /// Somebody has had one of them before, and perhaps sent some of it.
+  package let hasBegunSegments: Bool
 
-  package init(campaign: StoredUUID, part: Int, state: String, openUntil: StoreInstant?, hasFreeSegments: Bool) {
+  package init(
+    campaign: StoredUUID, part: Int, state: String, openUntil: StoreInstant?, hasFreeSegments: Bool,
+    hasBegunSegments: Bool = false
+  ) {
     (self.campaign, self.part, self.state, self.openUntil) = (campaign, part, state, openUntil)
-    self.hasFreeSegments = hasFreeSegments
+    (self.hasFreeSegments, self.hasBegunSegments) = (hasFreeSegments, hasBegunSegments)
   }
 }
 

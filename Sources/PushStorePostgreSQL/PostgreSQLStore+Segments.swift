@@ -20,7 +20,9 @@ extension PostgreSQLStore: Ledger {
     try await read(
       """
       SELECT campaigns.id, parts.number, campaigns.state, parts.open_until,
-        EXISTS (SELECT 1 FROM segments WHERE campaign = parts.campaign AND part = parts.number AND \(Self.isFree))
+        EXISTS (SELECT 1 FROM segments WHERE campaign = parts.campaign AND part = parts.number AND \(Self.isFree)),
+        EXISTS (SELECT 1 FROM segments
+          WHERE campaign = parts.campaign AND part = parts.number AND \(Self.isFree) AND epoch > 0)
       FROM campaigns JOIN campaign_parts AS parts ON parts.campaign = campaigns.id
       WHERE campaigns.ended_at IS NULL AND (campaigns.app = ANY ($1) OR campaigns.state = ANY ($2))
         AND parts.is_shared AND parts.ended_at IS NULL
@@ -33,7 +35,7 @@ extension PostgreSQLStore: Ledger {
     SharedPart(
       campaign: rows.uuid(row, 0), part: Int(rows.int(row, 1)), state: rows.text(row, 2),
       openUntil: rows.optionalInstant(row, 3),
-      hasFreeSegments: rows.flag(row, 4))
+      hasFreeSegments: rows.flag(row, 4), hasBegunSegments: rows.flag(row, 5))
   }
 
   package func share(
@@ -247,7 +249,7 @@ extension PostgreSQLStore: Ledger {
         ON CONFLICT (campaign, part, first_key, epoch, after) DO UPDATE
           SET count = excluded.count, rows = excluded.rows
       )
-      SELECT written.campaign, written.part, campaigns.state, parts.open_until, false, written.first_key
+      SELECT written.campaign, written.part, campaigns.state, parts.open_until, false, false, written.first_key
       FROM written JOIN campaigns ON campaigns.id = written.campaign
         JOIN campaign_parts AS parts ON parts.campaign = written.campaign AND parts.number = written.part
       """, .int(incarnation), .uuids(ordered.map(\.id.campaign)), .ints(ordered.map { Int64($0.id.part) }),
@@ -261,7 +263,7 @@ extension PostgreSQLStore: Ledger {
     var written: [SegmentID: SharedPart] = [:]
     for row in 0..<rows.count {
       let part = Self.part(rows, row)
-      written[SegmentID(campaign: part.campaign, part: part.part, firstKey: rows.int(row, 5))] = part
+      written[SegmentID(campaign: part.campaign, part: part.part, firstKey: rows.int(row, 6))] = part
     }
     return written
   }

@@ -176,7 +176,7 @@ struct ServeNodesTests {
     #expect(Set(taken.compactMap(\.token)) == Set(tokens))
   }
 
-  @Test("an app that is paused at one service is paused at all of them within a second or two")
+  @Test("an app that is paused at one service is paused at all of them")
   func pausedApp() async throws {
     let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
     let first = try await RunningServe { try $0.configure($1, more: store) }
@@ -190,7 +190,7 @@ struct ServeNodesTests {
     }
     for (action, isPaused) in [("pause", true), ("resume", false)] {
       #expect(try await first.call("/v1/apps/news:\(action)", body: "").status == 202)
-      try await waitUntil("the other one knows", limit: .seconds(3)) {
+      try await waitUntil("the other one knows") {
         try await (state(second) == "paused") == isPaused
       }
       #expect(try await (state(first.service) == "paused") == isPaused)
@@ -252,8 +252,7 @@ struct ServeNodesTests {
     #expect(Set(all.map(\.id)).count == Set(all.map(\.token)).count, "a copy has the same identifier")
     let taken = all.compactMap(\.token)
     #expect(Set(taken) == Set(tokens.filter { !$0.hasPrefix("dead") }))
-    #expect(account.possibleDuplicates > 0)
-    // A step ahead, and what was in flight.
+    // A step ahead, and what was in flight: perhaps nothing, between two steps.
     #expect(account.possibleDuplicates <= 2 * 1_024)
     #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
     let service = try await second

@@ -107,7 +107,12 @@ struct LedgerTests {
     #expect(try await ledger.segments(of: first).map(\.settled) == [[0, 2], []])
     // It dies, and the next one has what it left.
     let dead = try #require(try await store.nodes()?.first)
+    let before = try await ledger.sharedParts(of: ["news"], orIn: [])
+    #expect(before.map(\.hasBegunSegments) == [false])
     #expect(try await store.fence(dead))
+    let after = try await ledger.sharedParts(of: ["news"], orIn: [])
+    #expect(after.map(\.hasFreeSegments) == [true])
+    #expect(after.map(\.hasBegunSegments) == [true])
     let taken = try await ledger.claimSegments(of: id, part: 0, limit: 9, by: second, known: other.map(\.id))
     #expect(taken.map(\.id.firstKey) == [1, 5])
     #expect(taken.map(\.epoch) == [2, 2])

@@ -357,11 +357,12 @@ extension StoreContents {
   /// Nil: it is not shared.
   fileprivate func sharedPart(_ id: StoredUUID, _ number: Int) -> SharedPart? {
     guard ledger.dividedKeys[id]?[number] != nil, let campaign = campaigns[id] else { return nil }
+    let free = ledger.segments.filter {
+      $0.row.id.campaign == id && $0.row.id.part == number && ledger.isFree($0)
+    }
     return SharedPart(
       campaign: id, part: number, state: campaign.state, openUntil: ledger.openParts[id]?[number],
-      hasFreeSegments: ledger.segments.contains {
-        $0.row.id.campaign == id && $0.row.id.part == number && ledger.isFree($0)
-      })
+      hasFreeSegments: !free.isEmpty, hasBegunSegments: free.contains { $0.row.epoch > 0 })
   }
 }
 

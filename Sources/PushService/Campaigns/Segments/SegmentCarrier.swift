@@ -168,7 +168,8 @@ final class SegmentCarrier: Sendable {
   }
 
   /// What this node carries of a part, and how many more segments it needs: what it has not read
-  /// must last for a while. Others need some, too.
+  /// must last for a while. Others need some, too. What somebody else has begun is continued soon,
+  /// whatever this node has: people are in the middle of it.
   private func need(of part: SharedPart) -> (known: [SegmentID], count: Int) {
     let own = carried.withLock { carried in
       carried.filter { $0.key.campaign == part.campaign && $0.key.part == part.part }
@@ -183,7 +184,7 @@ final class SegmentCarrier: Sendable {
       if reading.unreadCount > 0 { readCount += 1 }
     }
     let missing = Int(min(rate * Self.unreadTime.inSeconds, 1e9)) - unread
-    guard missing > 0 || unread == 0 else { return (known, 0) }
+    guard missing > 0 || unread == 0 || part.hasBegunSegments else { return (known, 0) }
     let wanted = 1 + max(0, missing) / controller.segmentSizes.large
     return (known, max(0, min(wanted, Self.readLimit - readCount, Self.openLimit - known.count)))
   }
