@@ -86,7 +86,8 @@ extension ServiceConnection {
     if isBroadcast { app.truth.broadcasts += 1 } else { app.truth.accepted += 1 }
     if !isAnswered { app.truth.unanswered += 1 }
     if let identifier { app.identifiers.append(DuplicateFilter.hash(identifier.high, identifier.low)) }
-    unsafe recorder?.append(request, app: app.name, token: token, made: made, refusal: nil, isAnswered: isAnswered)
+    unsafe recorder?.append(
+      request, at: now, app: app.name, token: token, made: made, refusal: nil, isAnswered: isAnswered)
     unsafe service.memory?.append(
       request, app: app.name, connection: number, token: token, identifier: identifier, refusal: nil,
       isAnswered: isAnswered)
@@ -97,7 +98,8 @@ extension ServiceConnection {
     let identifier = unsafe request.identifier.flatMap { unsafe APNSIdentifier(parsing: $0) }
     let made = identifier == nil ? newIdentifier() : nil
     app.truth.refused[refusal, default: 0] += 1
-    unsafe recorder?.append(request, app: app.name, token: token, made: made, refusal: refusal, isAnswered: true)
+    unsafe recorder?.append(
+      request, at: now, app: app.name, token: token, made: made, refusal: refusal, isAnswered: true)
     unsafe service.memory?.append(
       request, app: app.name, connection: number, token: token, identifier: identifier, refusal: refusal,
       isAnswered: true)

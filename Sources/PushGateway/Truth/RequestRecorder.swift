@@ -5,10 +5,11 @@ internal import PushWire
 ///
 /// A line, without the line breaks shown here:
 /// ```json
-/// {"app":"com.example.news","connection":3,"stream":7,
+/// {"app":"com.example.news","connection":3,"stream":7,"at":81223017,
 ///  "topic":"com.example.news","type":"alert","id":"<apns-id>",
 ///  "token":"<hex>","payload":"<SHA-256, hex>"}
 /// ```
+/// - `at` is the time by the machine's monotonic clock, in milliseconds.
 /// - A broadcast has `"channel":"…"` and no token.
 /// - `"priority"`, `"expiration"` and `"collapse"` appear where the client sent them.
 /// - `"answered":false` means that a rule withheld the response.
@@ -22,6 +23,7 @@ struct RequestRecorder: ~Copyable {
   private var headApp = ""
 
   private enum Key {
+    static let at = Array(",\"at\":".utf8)
     static let topic = Array(",\"topic\":".utf8)
     static let type = Array(",\"type\":".utf8)
     static let identifier = Array(",\"id\":".utf8)
@@ -40,7 +42,7 @@ struct RequestRecorder: ~Copyable {
   /// - Parameter made: The identifier that the service responds with where the client sent no valid
   ///   one; otherwise nil.
   mutating func append(
-    _ request: ServiceRequest, app: String, token: UnsafeRawBufferPointer, made: APNSIdentifier?,
+    _ request: ServiceRequest, at now: Instant, app: String, token: UnsafeRawBufferPointer, made: APNSIdentifier?,
     refusal: ServiceRefusal?, isAnswered: Bool
   ) {
     if head.isEmpty || headApp != app {
@@ -49,6 +51,8 @@ struct RequestRecorder: ~Copyable {
     }
     lines.append(head)
     lines.append(number: Int(request.streamID))
+    lines.append(Key.at)
+    lines.append(number: Int(now.nanoseconds / 1_000_000))
     unsafe lines.append(Key.topic, request.topic)
     unsafe lines.append(Key.type, request.pushType)
     if let made { lines.append(Key.identifier, made) } else { unsafe lines.append(Key.identifier, request.identifier) }
