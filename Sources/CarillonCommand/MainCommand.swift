@@ -22,11 +22,12 @@ internal import PushWire
       Exit status: 0 all accepted, 1 some were not (the account shows why), 2 wrong flags, files or configuration, \
       3 it could not run, or standard output could not be written.
       """,
-    version: "carillon, API version 1",
+    version: "carillon \(Daemon.version), API version 1",
     subcommands: [
       SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
-      CampaignCommand.self, DeviceCommand.self, KeyCommand.self, StoreCommand.self, SimulateCommand.self,
-      BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self, PayloadCommand.self,
+      CampaignCommand.self, DeviceCommand.self, KeyCommand.self, StoreCommand.self, NodeCommand.self,
+      SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self,
+      PayloadCommand.self,
       ChannelCommand.self, VerifyCommand.self,
     ])
 

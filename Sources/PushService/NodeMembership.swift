@@ -22,7 +22,12 @@ package final class NodeMembership: Service {
     var leader: String?
     /// With this process.
     var aliveCount = 1
-    var watch = NodeWatch(lease: NodeMembership.lease)
+    var watch: NodeWatch
+    /// As they were seen last; empty: no other process can use the store.
+    var nodes: [StoredNode] = []
+    /// How far this clock is ahead of the store's; nil: not measured.
+    var clockOffset: Duration?
+    var joinedAt: StoreInstant?
   }
 
   /// What the journal of a process remembers of the one that had it before.
@@ -37,7 +42,7 @@ package final class NodeMembership: Service {
     }
   }
 
-  private let store: any Store
+  let store: any Store
   private let name: String
   /// Nil: the store is this process's alone.
   private let memory: Memory?
@@ -49,25 +54,25 @@ package final class NodeMembership: Service {
   private let logger: Logger
   /// 0: it has not entered.
   private let incarnation = Atomic<Int64>(0)
-  private let state = Mutex(State())
+  private let state: Mutex<State>
+  private let pace: NodePace
+  /// What it says of itself, besides its clock and its lease.
+  private let facts: @Sendable () -> NodeFacts
 
-  static let lease = Duration.seconds(10)
-  /// How long this process sends what others may take over, after it asked for the last beat that
-  /// was answered: less than the lease, whose length clocks of different speeds measure.
-  static let sendTime = Duration.seconds(6)
-  private static let lookInterval = Duration.seconds(1)
   /// Looks between two beats.
   private static let beatRareness = 2
-  /// How long a process waits for another one of the same name, which may be ending.
-  private static let nameWait = Duration.seconds(60)
+  /// The answer to a beat that took longer says too little about the clocks.
+  private static let longestClockReading = Duration.milliseconds(500)
 
   package init(
-    store: any Store, name: String, memory: Memory?, clock: any ServiceClock, logger: Logger,
+    store: any Store, name: String, memory: Memory?, pace: NodePace = NodePace(), clock: any ServiceClock,
+    logger: Logger, facts: @escaping @Sendable () -> NodeFacts = { NodeFacts() },
     extendLease: @escaping @Sendable (_ end: Instant, _ now: Instant) -> Void,
     waits: @escaping @Sendable (String) -> Void = { _ in }
   ) {
-    (self.store, self.name, self.memory, self.clock) = (store, name, memory, clock)
-    (self.extendLease, self.waits, self.logger) = (extendLease, waits, logger)
+    (self.store, self.name, self.memory, self.pace, self.clock) = (store, name, memory, pace, clock)
+    (self.facts, self.extendLease, self.waits, self.logger) = (facts, extendLease, waits, logger)
+    state = Mutex(State(watch: NodeWatch(longestPause: pace.longestPause)))
   }
 
   /// Whether other processes can use the store.
@@ -82,8 +87,29 @@ package final class NodeMembership: Service {
   /// The name of the one that leads; nil: none is known.
   package var leader: String? { state.withLock { $0.leader } }
 
+  /// Whether it is to give back what it carries, and to take nothing more.
+  package var isDraining: Bool { own?.isDraining ?? false }
+
+  /// How far this clock is ahead of the store's; nil: not measured.
+  package var clockOffset: Duration? { state.withLock { $0.clockOffset } }
+
+  /// All nodes, as they were seen within about a second; empty: no other process can use the store.
+  package var lastSeen: [StoredNode] { state.withLock { $0.nodes } }
+
+  /// This process, where no other one can use the store.
+  var onlyNode: StoredNode {
+    var node = StoredNode(name: name, incarnation: 0, beat: 0, isAlive: true, leads: true)
+    (node.facts, node.joinedAt) = (ownFacts, state.withLock { $0.joinedAt })
+    return node
+  }
+
   /// How many services share the store, with this one.
   package var aliveCount: Int { state.withLock { $0.aliveCount } }
+
+  private var own: StoredNode? {
+    let own = current
+    return state.withLock { $0.nodes.first { $0.incarnation == own } }
+  }
 
   // MARK: Entering
 
@@ -96,21 +122,22 @@ package final class NodeMembership: Service {
     let began = clock.uptime
     var isNoted = false
     while let nodes = try await clock.waiting({ () async throws(StoreError) in try await store.nodes() }) {
-      let asked = clock.uptime
       let joined = try await clock.waiting { () async throws(StoreError) in
         try await store.join(name, replacing: memory?.former)
       }
       if let joined {
         try memory?.note(joined)
-        extendLease(asked + Self.sendTime, clock.uptime)
         incarnation.store(joined, ordering: .relaxed)
+        state.withLock { $0.joinedAt = clock.now }
+        // Before it relies on its lease.
+        _ = try await clock.waiting { () async throws(StoreError) in try await tell() }
         await look()
         // Until then others may use the whole of what is shared.
-        if aliveCount > 1 { try await clock.sleep(for: Self.lookInterval * 2) }
+        if aliveCount > 1 { try await clock.sleep(for: NodePace.longestLookInterval * 2) }
         return
       }
       let waited = clock.uptime.since(began)
-      guard waited < Self.nameWait else {
+      guard waited < pace.nameWait else {
         throw CarillonError(
           .configuration,
           "Another service on the database is called \"\(name)\": give this one another name, cluster: { node: … }.")
@@ -123,10 +150,10 @@ package final class NodeMembership: Service {
       }
       waits("Waiting: another service is called \(name).")
       await fenceSilent(nodes)
-      try await clock.sleep(for: Self.lookInterval)
+      try await clock.sleep(for: pace.lookInterval)
     }
     // No other process can use the store.
-    state.withLock { $0.leads = true }
+    state.withLock { ($0.leads, $0.joinedAt) = (true, clock.now) }
   }
 
   // MARK: Living
@@ -138,7 +165,7 @@ package final class NodeMembership: Service {
   /// - Throws: ``Fenced``
   package func live() async throws {
     var count = 0
-    while (try? await clock.sleep(for: Self.lookInterval)) != nil {
+    while (try? await clock.sleep(for: pace.lookInterval)) != nil {
       guard current != 0 else { continue }
       if count % Self.beatRareness == 0 { try await beat() }
       count += 1
@@ -147,25 +174,49 @@ package final class NodeMembership: Service {
   }
 
   private func beat() async throws {
-    let asked = clock.uptime
     let isAlive: Bool
-    do throws(StoreError) { isAlive = try await store.beat(of: current) } catch {
+    do throws(StoreError) { isAlive = try await tell() } catch {
       // Nobody else can take its place meanwhile, unless only this machine is cut off.
       return
     }
-    guard !isAlive else { return extendLease(asked + Self.sendTime, clock.uptime) }
+    guard !isAlive else { return }
     throw Fenced(by: (try? await store.nodes())??.first { $0.leads }?.name)
   }
 
+  /// - Returns: false if another one has taken its place.
+  private func tell() async throws(StoreError) -> Bool {
+    let (began, time) = (clock.uptime, clock.now)
+    guard let stored = try await store.beat(of: current, telling: ownFacts) else { return false }
+    extendLease(began + pace.validity, clock.uptime)
+    let taken = clock.uptime.since(began)
+    if taken < Self.longestClockReading {
+      let offset = Duration.milliseconds(time.milliseconds - stored.milliseconds) + taken / 2
+      state.withLock { $0.clockOffset = offset }
+    }
+    return true
+  }
+
+  private var ownFacts: NodeFacts {
+    var facts = facts()
+    (facts.lease, facts.clockOffset) = (pace.lease, clockOffset)
+    return facts
+  }
+
   /// Who is alive, who is silent, and who leads. While the store is away all stays as it is.
-  private func look() async {
+  func look() async {
     guard let nodes = (try? await store.nodes()) ?? nil else { return }
     await fenceSilent(nodes)
     let own = current
     var leader = nodes.first(where: \.leads)
-    if leader == nil, (try? await store.lead(own)) == true { leader = nodes.first { $0.incarnation == own } }
+    let isDraining = nodes.contains { $0.incarnation == own && $0.isDraining }
+    if leader == nil, !isDraining || !nodes.contains(where: { $0.canLead(insteadOf: own) }),
+      (try? await store.lead(own)) == true
+    {
+      leader = nodes.first { $0.incarnation == own }
+    }
     let isNew = state.withLock { state in
       let led = state.leads
+      state.nodes = nodes
       state.aliveCount = max(1, nodes.count(where: \.isAlive))
       (state.leads, state.leader) = (leader?.incarnation == own, leader?.name)
       return state.leads && !led
@@ -176,7 +227,9 @@ package final class NodeMembership: Service {
   private func fenceSilent(_ nodes: [StoredNode]) async {
     let own = current
     let others = nodes.filter { $0.isAlive && $0.incarnation != own }
-    let signs = others.map { NodeWatch.Sign(node: $0.name, incarnation: $0.incarnation, beat: $0.beat) }
+    let signs = others.map {
+      NodeWatch.Sign(node: $0.name, incarnation: $0.incarnation, beat: $0.beat, lease: $0.facts.lease)
+    }
     let now = clock.uptime
     for sign in state.withLock({ $0.watch.note(signs, at: now) }) {
       guard let node = others.first(where: { $0.name == sign.node }), (try? await store.fence(node)) == true else {
@@ -186,9 +239,44 @@ package final class NodeMembership: Service {
     }
   }
 
+  /// Lets another node lead, if this one is drained and another one can.
+  package func handOn() async {
+    let own = current
+    let canHandOn = state.withLock { state in
+      state.leads && state.nodes.contains { $0.incarnation == own && $0.isDraining }
+        && state.nodes.contains { $0.canLead(insteadOf: own) }
+    }
+    guard canHandOn, (try? await store.yield(own)) != nil else { return }
+    state.withLock { ($0.leads, $0.leader) = (false, nil) }
+    logger.notice("this service leads no longer, because it is drained", metadata: ["node": "\(name)"])
+  }
+
   /// The last call: others need not wait until this one is silent.
   package func leave() async {
     let own = incarnation.exchange(0, ordering: .relaxed)
     if own != 0 { try? await store.leave(own) }
   }
+}
+
+extension StoredNode {
+  fileprivate func canLead(insteadOf other: Int64) -> Bool { isAlive && !isDraining && incarnation != other }
+}
+
+/// How often nodes look at each other: as their lease demands.
+package struct NodePace: Hashable, Sendable {
+  /// How long a node may be silent until others take its place. Each has its own, and tells it.
+  package let lease: Duration
+
+  package init(lease: Duration = NodeFacts.usualLease) { self.lease = lease }
+
+  static let longestLookInterval = Duration.seconds(1)
+
+  var lookInterval: Duration { min(Self.longestLookInterval, lease / 10) }
+  /// Between two looks that are further apart, the store may have been away.
+  var longestPause: Duration { lookInterval * 3 }
+  /// How long a process waits for another one of the same name, which may be ending.
+  var nameWait: Duration { lease * 6 }
+  /// How long a node uses a share of a rate, and sends what others may take over, after it asked for
+  /// the last word that it got. Others wait for the lease: clocks of different speeds measure it.
+  var validity: Duration { lease * 3 / 5 }
 }

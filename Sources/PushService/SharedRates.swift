@@ -40,19 +40,19 @@ final class SharedRates: Sendable {
   private let deployment: Deployment
   private let controller: CampaignController
 
-  /// Shorter than the time after which another node takes this one for dead.
-  private static let validity = Duration.seconds(6)
+  private let pace: NodePace
   private static let lookInterval = Duration.milliseconds(250)
-  /// Looks between two exchanges while no limit is reached.
-  private static let idleRareness = 8
+  /// Between two exchanges while no limit is reached, if the lease is long enough.
+  private static let idleInterval = Duration.seconds(2)
   /// What would be used is a little more than what was.
   private static let headroom = 1.25
 
   init(
-    ledger: any Ledger, incarnation: @escaping @Sendable () -> Int64, deployment: Deployment,
+    ledger: any Ledger, incarnation: @escaping @Sendable () -> Int64, pace: NodePace, deployment: Deployment,
     controller: CampaignController
   ) {
     (self.ledger, self.incarnation, self.deployment, self.controller) = (ledger, incarnation, deployment, controller)
+    self.pace = pace
   }
 
   private var clock: any ServiceClock { controller.clock }
@@ -62,12 +62,13 @@ final class SharedRates: Sendable {
     var entries: [String: Entry] = [:]
     var exchangedAt = clock.uptime
     var (looks, number) = (0, Int64(0))
+    let idleRareness = Int(min(Self.idleInterval, pace.validity / 3) / Self.lookInterval)
     // Limits of which the store may have a share of this process.
     var known: Set<String> = []
     while !Task.isCancelled {
       let isNew = update(&entries)
       looks += 1
-      if isNew || looks >= Self.idleRareness || entries.values.contains(where: \.wantsMore) {
+      if isNew || looks >= idleRareness || entries.values.contains(where: \.wantsMore) {
         looks = 0
         let now = clock.uptime
         number += 1
@@ -87,7 +88,7 @@ final class SharedRates: Sendable {
     func add(_ name: String, _ limit: Double, _ limited: Limited) {
       let known = entries[name]
       if known?.machine.limit != limit { isNew = true }
-      var machine = known?.machine ?? BudgetMachine(limit: limit, validity: Self.validity)
+      var machine = known?.machine ?? BudgetMachine(limit: limit, validity: pace.validity)
       machine.limit = limit
       present[name] = Entry(limited: limited, machine: machine, wantsMore: known?.wantsMore ?? false)
     }

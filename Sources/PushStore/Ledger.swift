@@ -58,6 +58,12 @@ package protocol Ledger: Sendable {
     _ reports: [SegmentReport], by incarnation: Int64
   ) throws(StoreError) -> [SegmentID: SharedPart]
 
+  /// What nodes carry, and what was taken over from them, by their names.
+  func nodeWork() async throws(StoreError) -> [String: NodeWork]
+
+  /// Counts a takeover, once.
+  func note(_ takeover: SegmentTakeover) async throws(StoreError)
+
   /// Gives a living node its shares of limits that nodes keep together. The shares of a limit are
   /// never more than the limit, and those of nodes that are not alive count no more. A limit that
   /// the node does not name it needs no longer.

@@ -32,6 +32,8 @@ package struct PostgreSQLSettings: Hashable, Sendable {
   package var connectionCount = 8
   /// What this machine is called among those that use the database.
   package var node: String
+  /// How long it may be silent until others take its place.
+  package var lease = NodeFacts.usualLease
   /// The name of the journal whose outcomes are written. Nil: as the machine is called.
   package var journal: String?
   /// A service may use the database at the same time.

@@ -128,8 +128,8 @@ package protocol Store: Sendable {
   /// - Parameter former: an incarnation of the same node that has certainly ended.
   /// - Returns: the incarnation of the caller; nil if another one of the same name is alive.
   func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64?
-  /// - Returns: false if another one has taken its place.
-  func beat(of incarnation: Int64) async throws(StoreError) -> Bool
+  /// - Returns: the time by the store's clock; nil if another one has taken its place.
+  func beat(of incarnation: Int64, telling facts: NodeFacts) async throws(StoreError) -> StoreInstant?
   /// Declares another one dead, as it was seen.
   ///
   /// - Returns: false if it has given a sign since.
@@ -138,7 +138,17 @@ package protocol Store: Sendable {
   ///
   /// - Returns: whether the caller is.
   func lead(_ incarnation: Int64) async throws(StoreError) -> Bool
+  /// The caller leads no longer, if it did.
+  func yield(_ incarnation: Int64) async throws(StoreError)
   func leave(_ incarnation: Int64) async throws(StoreError)
+  /// Asks a living node to take nothing more, or to go on. Its next process begins without it.
+  ///
+  /// - Returns: false if no node of this name is alive.
+  func setDraining(_ isDraining: Bool, node: String) async throws(StoreError) -> Bool
+  /// Forgets a node that is not alive, and what was counted of it.
+  ///
+  /// - Returns: false if it is alive, or unknown.
+  func forget(node: String) async throws(StoreError) -> Bool
 
   /// Who sends which members of campaigns. Nil: one process sends all of them.
   var ledger: (any Ledger)? { get }
@@ -317,10 +327,13 @@ extension Store {
 
   package func nodes() async throws(StoreError) -> [StoredNode]? { nil }
   package func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64? { 0 }
-  package func beat(of incarnation: Int64) async throws(StoreError) -> Bool { true }
+  package func beat(of incarnation: Int64, telling facts: NodeFacts) async throws(StoreError) -> StoreInstant? { nil }
   package func fence(_ node: StoredNode) async throws(StoreError) -> Bool { false }
   package func lead(_ incarnation: Int64) async throws(StoreError) -> Bool { true }
+  package func yield(_ incarnation: Int64) async throws(StoreError) {}
   package func leave(_ incarnation: Int64) async throws(StoreError) {}
+  package func setDraining(_ isDraining: Bool, node: String) async throws(StoreError) -> Bool { false }
+  package func forget(node: String) async throws(StoreError) -> Bool { false }
 
   package var ledger: (any Ledger)? { nil }
 

@@ -34,6 +34,9 @@ package struct StoredSegment: Hashable, Sendable {
   package let count: Int
   /// How often it has been claimed.
   package var epoch: Int64 = 0
+  /// The node that had it until it was claimed, and was no longer alive. Nil: there was none, it
+  /// has given the segment back, or its name is not known any more.
+  package var lostOwner: String?
   /// Lines up to this one may be in the rings of its owner.
   package var granted = 0
   /// Lines up to this one may have been sent by earlier owners, unless they are settled.

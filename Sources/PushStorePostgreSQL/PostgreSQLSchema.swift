@@ -6,6 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
+    nodeFacts,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -210,6 +211,21 @@ enum PostgreSQLSchema {
     CREATE TABLE rate_shares (
       name text NOT NULL, node bigint NOT NULL, number bigint NOT NULL, share bigint NOT NULL, demand bigint NOT NULL, PRIMARY KEY (name, node)
     ) WITH (fillfactor = 50);
+    """
+
+  /// What nodes say of themselves, and what was in doubt after others took their place. A beat
+  /// writes all of it.
+  private static let nodeFacts = """
+    ALTER TABLE nodes ADD COLUMN is_lost bool NOT NULL DEFAULT false, ADD COLUMN is_draining bool NOT NULL DEFAULT false,
+      ADD COLUMN joined_at bigint, ADD COLUMN beat_at bigint, ADD COLUMN version text NOT NULL DEFAULT '',
+      ADD COLUMN configuration text NOT NULL DEFAULT '', ADD COLUMN address text NOT NULL DEFAULT '',
+      ADD COLUMN pending_count bigint NOT NULL DEFAULT 0, ADD COLUMN lease bigint NOT NULL DEFAULT 10000,
+      ADD COLUMN clock_offset bigint;
+    CREATE TABLE takeovers (
+      campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, part bigint NOT NULL, first_key bigint NOT NULL,
+      epoch bigint NOT NULL, node text NOT NULL, at bigint NOT NULL, possible_duplicates bigint NOT NULL,
+      PRIMARY KEY (campaign, part, first_key, epoch)
+    );
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

@@ -13,6 +13,7 @@ extension PostgreSQLStore: Ledger {
     segments.granted, segments.inherited, segments.settled, segments.doubted, segments.account, segments.base,
     segments.row_count, segments.is_settled, segments.report, segments.is_withdrawn, segments.unsent
     """
+  private static let columnCount = 17
 
   // MARK: Parts
 
@@ -165,16 +166,20 @@ extension PostgreSQLStore: Ledger {
       UPDATE segments SET owner = $4, epoch = segments.epoch + 1, report = 0, inherited = segments.granted,
         base = NULL, row_count = 0, is_withdrawn = false
       FROM (
-        SELECT campaign, part, first_key FROM segments
+        SELECT campaign, part, first_key, owner FROM segments
         WHERE campaign = $1 AND part = $2
           AND (\(Self.isFree) OR NOT is_settled AND owner = $4 AND first_key <> ALL ($5))
         ORDER BY first_key LIMIT $3 FOR UPDATE SKIP LOCKED
       ) AS free
       WHERE segments.campaign = free.campaign AND segments.part = free.part AND segments.first_key = free.first_key
         AND EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = $4)
-      RETURNING \(Self.columns)
+      RETURNING \(Self.columns), (SELECT name FROM nodes WHERE NOT is_alive AND incarnation = free.owner)
       """, .uuid(campaign), .int(part), .int(limit), .int(incarnation), .ints(keys))
-    return rows.map(Self.segment).sorted { $0.id.firstKey < $1.id.firstKey }
+    return rows.map { rows, row in
+      var segment = Self.segment(rows, row)
+      segment.lostOwner = rows.optionalText(row, Self.columnCount)
+      return segment
+    }.sorted { $0.id.firstKey < $1.id.firstKey }
   }
 
   package func release(_ segments: [SegmentID: Int64], by incarnation: Int64) async throws(StoreError) {

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushStore
 internal import Support
 internal import Testing
 
@@ -27,6 +28,34 @@ struct DashboardInBrowserTests {
     await scene.end()
     let taken = try serve.site.place.read("truth.jsonl").components(separatedBy: HTTP2Site.token(0xABCDE)).count - 1
     #expect(taken == 2)
+  }
+
+  @Test(
+    "the page of nodes fits and can be read, with nodes in every state",
+    .enabled(if: hasBrowser, "needs the Debian packages chromium and chromium-driver"))
+  func nodes() async throws {
+    let scene = try await NodePair(more: "\nretention: 30h")
+    let store = try scene.site.openStore()
+    for (name, version) in [("n3", "0.0.9"), ("n4", "0.0.9")] {
+      let joined = try #require(try await store.join(name, replacing: nil))
+      var facts = NodeFacts()
+      (facts.version, facts.clockOffset, facts.pendingCount) = (version, .milliseconds(-2_345), 12_345)
+      _ = try await store.beat(of: joined, telling: facts)
+      if name == "n4" { try await store.leave(joined) }
+    }
+    try await waitUntil("others have its place") { try await scene.node("n3").state == "lost" }
+    _ = try await scene.run("drain", "n2")
+    let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "DashboardInBrowser.py")
+    let ending = try await ChildProcess.run(
+      [
+        script.path(percentEncoded: false), String(scene.first.service.api.port), scene.first.key, "", "", "/nodes",
+        "/",
+      ],
+      program: "python3", preparation: "exec timeout 600")
+    #expect(ending.status == 0, "\(ending)")
+    try store.close()
+    await NodePair.end(scene.second)
+    try await scene.first.end()
   }
 
   /// A folder with a chromedriver that ends at its first start, as the real one does when its port

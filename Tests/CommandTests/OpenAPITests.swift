@@ -53,6 +53,7 @@ struct OpenAPITests {
     for (path, methods) in described {
       // The id of a notification or a campaign, and a token.
       let address = path.replacing("{app}", with: "news").replacing("{token}", with: HTTP2Site.token(1))
+        .replacing("{node}", with: "n1")
         .replacing("{id}", with: "01a2028a-f598-798e-94da-407300000001")
       let answer = try await serve.request(service.api, address, method: "OPTIONS")
       let allowed = answer.headers["allow"]?.lowercased() ?? ""

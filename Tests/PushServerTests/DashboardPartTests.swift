@@ -1,4 +1,5 @@
 internal import PushEngine
+internal import PushService
 internal import PushStore
 internal import PushWire
 internal import Testing
@@ -255,5 +256,62 @@ struct DashboardPartTests {
       AlarmRules.alarms(
         [], journalFailure: nil, disk: FreeSpace(of: "journal", byteCount: 2 << 30), now: now
       ).isEmpty)
+  }
+
+  @Test("nodes that are silent or lost, clocks that are apart, and configurations that differ raise alarms")
+  func nodeAlarms() {
+    func node(_ name: String, _ change: (inout StoredNode) -> Void = { _ in }) -> StoredNode {
+      var node = StoredNode(name: name, incarnation: 1, beat: 1, isAlive: true)
+      (node.facts.configuration, node.facts.clockOffset) = ("a", .milliseconds(300))
+      change(&node)
+      return node
+    }
+    let leader = node("n1") { $0.leads = true }
+    func alarms(_ nodes: [StoredNode], _ database: DatabaseState? = nil) -> [Alarm] {
+      AlarmRules.alarms([], journalFailure: nil, nodes: [leader] + nodes, database: database, disk: nil, now: 0)
+    }
+    #expect(alarms([node("n2"), node("n3") { $0.isAlive = false }, node("n4") { $0.isDraining = true }]).isEmpty)
+    #expect(alarms([node("n2") { $0.silence = .seconds(5) }]).isEmpty)
+    let found: [(StoredNode, Alarm.Name, String)] = [
+      (node("n2") { $0.silence = .seconds(6) }, .nodeSilent, "n2 has been silent for 6 s"),
+      (node("n2") { ($0.isAlive, $0.isLost) = (false, true) }, .nodeSilent, "n2 was silent"),
+      (node("n2") { $0.facts.clockOffset = .milliseconds(1_100) }, .clocksApart, "1 s apart"),
+      (node("n2") { $0.facts.clockOffset = .milliseconds(-800) }, .clocksApart, "1 s apart"),
+      (node("n2") { $0.facts.configuration = "b" }, .configurationsDiffer, "of n2 is not"),
+    ]
+    for (node, name, text) in found {
+      let alarm = alarms([node])
+      #expect(alarm.map(\.name) == [name])
+      #expect(alarm.first?.text.contains(text) == true, "\(alarm)")
+    }
+    for (standbys, synchronous, isAlarm) in [(0, 0, false), (1, 0, true), (2, 1, false)] {
+      let state = DatabaseState(
+        standbyCount: standbys, synchronousStandbyCount: synchronous, transactionAge: nil, liveRowCount: 0,
+        deadRowCount: 0)
+      #expect(alarms([], state).map(\.name) == (isAlarm ? [.databaseUnreplicated] : []))
+    }
+  }
+
+  @Test("the digest of a configuration is that of apps and settings, not of the paths of files")
+  func configurationDigest() throws {
+    func digest(_ settings: String, retention: Duration = .seconds(60)) throws -> String {
+      let read = try ServerConfiguration.parse(
+        """
+        journal: { directory: j }
+        apps:
+          - { id: a, topic: com.example.a, transport: http2, \(settings) }
+        """, file: "/etc/c.yaml")
+      return NodeDescription.digest(
+        Dictionary(uniqueKeysWithValues: read.tenants.map { ($0.id, $0) }), retention: retention)
+    }
+    let key = "credential: { key: /x/AuthKey_ABC123DEFG.p8, team-id: DEF123GHIJ }"
+    let plain = try digest(key)
+    #expect(plain.count == 12)
+    #expect(try digest(key.replacing("/x/", with: "/y/") + ", trust: /z/ca.pem") == plain)
+    #expect(try digest(key, retention: .seconds(61)) != plain)
+    #expect(try digest(key.replacing("ABC123DEFG", with: "OTHER12345")) != plain)
+    for other in ["rate-limit: 10/s", "quiet-hours: \"22:00-08:00\"", "queue: { bytes: 1MiB }", "attempts: 3"] {
+      #expect(try digest("\(key), \(other)") != plain, "\(other)")
+    }
   }
 }

@@ -31,6 +31,7 @@ struct MonitoringFilesTests {
   private static let unshown = [
     "carillon_ready": "load balancers ask /readyz",
     "carillon_journal_failed": "an alert says that the journal cannot be written",
+    "carillon_node_configuration_differs": "an alert says that a node has other settings",
     "carillon_descriptors_lacking": "an alert says that connections cannot be accepted",
     "carillon_batch_notifications": "for measurements of a single connection",
   ]
@@ -68,6 +69,8 @@ struct MonitoringFilesTests {
     "carillon_app_paused": ["app", "why"], "carillon_delivery_duration_seconds": ["app", "stage"],
     "carillon_bridge_responses_total": ["app", "status"], "carillon_bridge_refused_total": [],
     "carillon_bridge_held_total": [], "carillon_bridge_turned_away_total": [],
+    "carillon_nodes": ["state"], "carillon_node_leads": [], "carillon_node_draining": [],
+    "carillon_node_clock_offset_seconds": [], "carillon_node_configuration_differs": [],
     "carillon_database_standbys": [], "carillon_database_synchronous_standbys": [],
     "carillon_database_oldest_transaction_seconds": [], "carillon_database_rows": [], "carillon_database_dead_rows": [],
     "carillon_journal_fsync_seconds": [], "carillon_journal_lag_seconds": [], "carillon_journal_failed": [],

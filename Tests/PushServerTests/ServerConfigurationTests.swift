@@ -1,7 +1,8 @@
 internal import Carillon
-internal import PushServer
 internal import PushStore
 internal import Testing
+
+@testable internal import PushServer
 
 @Suite("The configuration of the service")
 struct ServerConfigurationTests {
@@ -67,9 +68,14 @@ struct ServerConfigurationTests {
     #expect(read.store.path(besides: "/etc/c.yaml") == nil)
     #expect(!settings.node.isEmpty)
     let named = try ServerConfiguration.parse(
+      "journal: { directory: j }\ncluster: { node: n-1.a, lease: 4s }\nstore: { postgres: { \(text) } }\n" + Self.apps,
+      file: "/etc/c.yaml")
+    #expect(named.store.cluster == StoreConfiguration.Cluster(node: "n-1.a", lease: .seconds(4)))
+    // It is this machine's, so it is named by itself when the file is read again.
+    let other = try ServerConfiguration.parse(
       "journal: { directory: j }\ncluster: { node: n-1.a }\nstore: { postgres: { \(text) } }\n" + Self.apps,
       file: "/etc/c.yaml")
-    #expect(named.store.node == "n-1.a")
+    #expect(other.waiting(besides: named) == ["cluster"])
   }
 
   @Test(
@@ -89,6 +95,10 @@ struct ServerConfigurationTests {
       (
         "journal: { directory: j }\ncluster: { node: n 1 }\nstore: { postgres: { hosts: [a], database: b, user: c } }",
         "not \"n 1\""
+      ),
+      (
+        "journal: { directory: j }\ncluster: { lease: 1s }\nstore: { postgres: { hosts: [a], database: b, user: c } }",
+        "lease"
       ),
       ("journal: { directory: j }\nstore: { postgres: { database: b, user: c } }", "\"hosts\""),
       ("journal: { directory: j }\nstore: { postgres: { hosts: [], database: b, user: c } }", "1 to 16 hosts"),

@@ -255,12 +255,104 @@ struct LedgerTests {
     #expect(try await store.lead(first))
     #expect(try await !store.lead(second))
     try await store.leave(first)
-    #expect(try await !store.beat(of: first))
+    #expect(try await store.beat(of: first, telling: NodeFacts()) == nil)
     #expect(try await !store.lead(first))
     #expect(try await store.lead(second))
     let third = try #require(try await store.join("one", replacing: nil))
     #expect(try await !store.lead(third))
     #expect(third > second)
+    try store.close()
+  }
+
+  @Test(
+    "a node tells of itself, is drained and resumed while it is alive, and forgotten when it is not", arguments: kinds)
+  func facts(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    func node(_ name: String) async throws -> StoredNode? { try await store.nodes()?.first { $0.name == name } }
+    let first = try #require(try await store.join("one", replacing: nil))
+    #expect(try await node("one")?.facts.lease == NodeFacts.usualLease)
+    var facts = NodeFacts()
+    (facts.version, facts.configuration, facts.address) = ("1.2", "abc", "http://a:1")
+    (facts.pendingCount, facts.lease, facts.clockOffset) = (7, .seconds(3), .milliseconds(-1_500))
+    #expect(try await store.beat(of: first, telling: facts) != nil)
+    #expect(try await node("one")?.facts == facts)
+    #expect(try await node("one")?.beat == 1)
+    #expect(try await !store.setDraining(true, node: "two"))
+    #expect(try await store.setDraining(true, node: "one"))
+    #expect(try await store.beat(of: first, telling: facts) != nil)
+    #expect(try await node("one")?.isDraining == true)
+    #expect(try await store.setDraining(false, node: "one"))
+    #expect(try await node("one")?.isDraining == false)
+    #expect(try await store.setDraining(true, node: "one"))
+    #expect(try await !store.forget(node: "one"))
+    // Its next process takes part again, and has told nothing yet.
+    let next = try #require(try await store.join("one", replacing: first))
+    #expect(try await node("one")?.isDraining == false)
+    #expect(try await node("one")?.facts == NodeFacts())
+    #expect(try await store.fence(try #require(try await node("one"))))
+    #expect(try await node("one")?.isLost == true)
+    #expect(try await store.beat(of: next, telling: facts) == nil)
+    #expect(try await !store.setDraining(true, node: "one"))
+    #expect(try await store.forget(node: "one"))
+    #expect(try await !store.forget(node: "one"))
+    #expect(try await store.nodes() == [])
+    let third = try #require(try await store.join("one", replacing: nil))
+    try await store.leave(third)
+    #expect(try await node("one")?.isLost == false)
+    try store.close()
+  }
+
+  @Test("whoever leads can leave it to another node", arguments: kinds)
+  func yielding(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let first = try #require(try await store.join("one", replacing: nil))
+    let second = try #require(try await store.join("two", replacing: nil))
+    #expect(try await store.lead(first))
+    try await store.yield(second)
+    #expect(try await !store.lead(second))
+    try await store.yield(first)
+    #expect(try await store.nodes()?.contains(where: \.leads) == false)
+    #expect(try await store.lead(second))
+    #expect(try await !store.lead(first))
+    try store.close()
+  }
+
+  @Test(
+    "a takeover names the node that was lost, and is counted once, until its campaign is forgotten", arguments: kinds)
+  func takeovers(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    let id = Self.campaign
+    try await Self.divide(ledger)
+    let first = try #require(try await store.join("one", replacing: nil))
+    let second = try #require(try await store.join("two", replacing: nil))
+    let claimed = try await ledger.claimSegments(of: id, part: 0, limit: 2, by: first, known: [])
+    #expect(claimed.map(\.lostOwner) == [nil, nil])
+    #expect(try await ledger.nodeWork()["one"]?.segmentCount == 2)
+    // One is given back, and the other one is not.
+    try await ledger.release([claimed[0].id: claimed[0].epoch], by: first)
+    #expect(try await store.fence(try #require(try await store.nodes()?.first)))
+    let taken = try await ledger.claimSegments(of: id, part: 0, limit: 2, by: second, known: [])
+    #expect(taken.map(\.lostOwner) == [nil, "one"])
+    let takeover = SegmentTakeover(
+      segment: taken[1].id, epoch: taken[1].epoch, node: "one", at: Self.at(8), possibleDuplicateCount: 5)
+    for _ in 0..<2 { try await ledger.note(takeover) }
+    let again = SegmentTakeover(
+      segment: taken[1].id, epoch: taken[1].epoch + 1, node: "one", at: Self.at(9), possibleDuplicateCount: 2)
+    try await ledger.note(again)
+    var work = NodeWork()
+    (work.takenOverCount, work.possibleDuplicateCount, work.lastTakeover) = (2, 7, Self.at(9))
+    var carried = NodeWork()
+    carried.segmentCount = 2
+    #expect(try await ledger.nodeWork() == ["one": work, "two": carried])
+    var record = try #require(try await store.campaign(id))
+    record.endedAt = Self.at(5)
+    #expect(try await store.update(record, from: record.version))
+    #expect(try await store.forgetCampaigns(endedBefore: Self.at(9), limit: 9) == [id])
+    try await ledger.note(again)
+    #expect(try await ledger.nodeWork() == [:])
     try store.close()
   }
 

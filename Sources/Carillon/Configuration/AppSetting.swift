@@ -118,6 +118,20 @@ package struct AppSetting: Sendable {
     }
   }
 
+  /// Its value; nil: it is the path of a file.
+  package func text(in configuration: AppConfiguration) -> String? {
+    switch value {
+    case .integer(let path, _), .byteCount(let path, _): "\(configuration[keyPath: path])"
+    case .duration(let path, _): "\(configuration[keyPath: path])"
+    case .optionalInteger(let path, _): configuration[keyPath: path].map { "\($0)" } ?? ""
+    case .rate(let path): configuration[keyPath: path].map { "\($0)" } ?? ""
+    case .text(let path): configuration[keyPath: path] ?? ""
+    case .file: nil
+    case .gateway(let path): configuration[keyPath: path].map { "\($0)" } ?? ""
+    case .word(let path, _): configuration[keyPath: path]
+    }
+  }
+
   func copy(from source: AppConfiguration, to target: inout AppConfiguration) {
     switch value {
     case .integer(let path, _), .byteCount(let path, _): target[keyPath: path] = source[keyPath: path]

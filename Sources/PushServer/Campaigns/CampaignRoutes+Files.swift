@@ -29,7 +29,7 @@ extension CampaignRoutes {
     try checkType(request)
     let first = try firstLine(request)
     try demandFiles()
-    guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+    try intake.demandOpen()
     let live = controller.live(record.id, app: app.id)
     guard live.beginUpload() else {
       throw Problem(.conflict, "Upload under way", "Another upload of this audience is running.")

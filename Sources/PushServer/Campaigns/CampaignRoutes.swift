@@ -11,8 +11,9 @@ struct CampaignRoutes: Sendable {
   let runner: CampaignRunner
   let reports: CampaignReports
   let membership: NodeMembership
-  let isOpen: @Sendable () -> Bool
+  let intake: IntakeLimit
 
+  var isOpen: @Sendable () -> Bool { intake.isOpen }
   var controller: CampaignController { runner.controller }
 
   func add(to router: Router<ControlContext>) {
@@ -163,7 +164,7 @@ struct CampaignRoutes: Sendable {
   ) async throws -> Response { try await act(request, context) { try await controller.change($0.id, event) } }
 
   private func start(_ record: CampaignHead) async throws -> StoredCampaign {
-    guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+    try intake.demandOpen()
     return try await controller.start(record.id)
   }
 

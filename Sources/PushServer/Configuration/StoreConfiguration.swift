@@ -21,12 +21,26 @@ package enum StoreConfiguration: Hashable, Sendable {
     return path ?? FilePath.resolve("store.db", besides: file)
   }
 
-  /// What this machine is called among those that share the store.
-  package var node: String {
-    switch self {
-    case .file: ""
-    case .postgreSQL(let settings): settings.node
-    }
+  /// How this machine takes part among those that share the store.
+  package struct Cluster: Hashable, Sendable {
+    package var node: String
+    package var lease: Duration
+  }
+
+  /// Nil: no other process can use the store.
+  package var cluster: Cluster? {
+    guard case .postgreSQL(let settings) = self else { return nil }
+    return Cluster(node: settings.node, lease: settings.lease)
+  }
+
+  /// What this machine is called.
+  var node: String { cluster?.node ?? ProcessInfo.processInfo.hostName }
+
+  /// The same for all machines.
+  var withoutCluster: StoreConfiguration {
+    guard case .postgreSQL(var settings) = self else { return self }
+    (settings.node, settings.lease) = ("", NodeFacts.usualLease)
+    return .postgreSQL(settings)
   }
 
   /// With which the names of the files begin that a service keeps beside its store.
@@ -85,9 +99,13 @@ extension StoreConfiguration {
     }
     var reader = try YAMLReader(node)
     if let value = reader.take("node") { settings.node = try value.nodeName() }
+    if let value = reader.take("lease") { settings.lease = try value.duration(in: Self.leases) }
     try reader.finish()
     self = .postgreSQL(settings)
   }
+
+  /// A shorter one would end with a busy database, and a longer one with somebody's patience.
+  private static let leases = Duration.seconds(3) ... .seconds(60)
 
   init(_ node: YAMLNode) throws(ConfigurationError) {
     var reader = try YAMLReader(node)

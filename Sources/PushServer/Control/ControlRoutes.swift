@@ -33,11 +33,12 @@ struct ControlRoutes: Sendable {
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(
-      access: access, runner: campaigns, reports: dashboard.reports, membership: membership, isOpen: intake.isOpen
+      access: access, runner: campaigns, reports: dashboard.reports, membership: membership, intake: intake
     ).add(to: router)
     AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes().add(to: router)
+    NodeRoutes(access: access, membership: membership).add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)
     DashboardRoutes(dashboard: dashboard).add(to: router)
     return ControlResponder(router, metrics: metrics, clock: access.clock)

@@ -54,6 +54,10 @@ struct Trail: RouterMiddleware {
     "/v1/apps/{app}/campaigns/{id}:pause": "campaign paused",
     "/v1/apps/{app}/campaigns/{id}:resume": "campaign resumed",
     "/v1/apps/{app}/campaigns/{id}:cancel": "campaign cancelled",
+    "/v1/nodes/{node}:drain": "node drained", "/v1/nodes/{node}:resume": "node resumed",
+    "/v1/nodes/{node}:forget": "node forgotten",
+    "/nodes/{node}/drain": "node drained", "/nodes/{node}/resume": "node resumed",
+    "/nodes/{node}/forget": "node forgotten",
     "/v1/store:backup": "store copied", "/v1/reload": "configuration reloaded",
     login: "logged in", "/logout": "logged out",
     "/apps/{app}/pause": "app paused", "/apps/{app}/resume": "app resumed",
@@ -89,7 +93,7 @@ struct Trail: RouterMiddleware {
     var metadata = details
     metadata["key"] = "\(keyID ?? "unknown")"
     metadata["address"] = "\(context.channel.remoteAddress?.ipAddress ?? "unknown")"
-    for name in ["app", "id"] { if let value = context.parameters.get(name) { metadata[name] = "\(value)" } }
+    for name in ["app", "id", "node"] { if let value = context.parameters.get(name) { metadata[name] = "\(value)" } }
     guard let failure else { return context.logger.notice("\(action)", metadata: metadata) }
     guard let unlogged = failures.admit(now: clock.uptime) else { return }
     metadata["why"] = "\(failure)"

@@ -1,5 +1,7 @@
 internal import Carillon
 internal import PushEngine
+internal import PushService
+internal import PushStore
 internal import PushTransport
 internal import PushWire
 
@@ -8,6 +10,7 @@ struct Alarm: Hashable, Sendable {
   /// The names that metrics and the guide use.
   enum Name: String, Hashable, Sendable, CaseIterable {
     case journalFailed, storeAway, descriptorsLacking, diskAlmostFull
+    case nodeSilent, clocksApart, configurationsDiffer, databaseUnreplicated
     case appStopped, appSuspended, nothingGetsThrough, credentialExpired
     case credentialExpiresSoon, queueOld, campaignStuck, appPaused
   }
@@ -45,11 +48,14 @@ struct AlarmRules: Sendable {
   ///   - journalFailure: a sentence; nil: there is none.
   ///   - storeAway: for how long; nil: it is not.
   ///   - lacksDescriptors: at present, or within the last minute.
+  ///   - nodes: those that share the store.
+  ///   - database: as it was lately; nil: there is none, or it is away.
   ///   - disk: of journal or store, the one that has less left; nil: not known.
   ///   - now: seconds since 1970.
   static func alarms(
     _ statuses: [(app: String, status: AppStatusSnapshot)], pausedAt: [String: Int64] = [:], journalFailure: String?,
-    storeAway: Duration? = nil, lacksDescriptors: Bool = false, disk: FreeSpace?, now: Int64
+    storeAway: Duration? = nil, lacksDescriptors: Bool = false, nodes: [StoredNode] = [],
+    database: DatabaseState? = nil, disk: FreeSpace?, now: Int64
   ) -> [Alarm] {
     var alarms: [Alarm] = []
     if let journalFailure {
@@ -80,11 +86,50 @@ struct AlarmRules: Sendable {
           text: "The disk of the \(disk.of) has \(NumberText.bytes(disk.byteCount)) left.",
           action: "Make room: a full disk ends the intake of every app."))
     }
+    alarms += self.alarms(nodes)
+    if let database, database.standbyCount ?? 0 > 0, database.synchronousStandbyCount == 0 {
+      alarms.append(
+        Alarm(
+          name: .databaseUnreplicated, severity: .warning, app: nil,
+          text: "No standby of the database is synchronous.",
+          action: "Name one in synchronous_standby_names: what is committed may be lost with the machine otherwise."))
+    }
     for (app, status) in statuses { alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now) }
     // Equal alarms keep their order.
     return alarms.enumerated().sorted {
       $0.element.severity == $1.element.severity ? $0.offset < $1.offset : $0.element.severity > $1.element.severity
     }.map(\.element)
+  }
+
+  /// What is wrong with those that share the store.
+  private static func alarms(_ nodes: [StoredNode]) -> [Alarm] {
+    var alarms: [Alarm] = []
+    func add(_ name: Alarm.Name, _ text: String, _ action: String) {
+      alarms.append(Alarm(name: name, severity: .warning, app: nil, text: text, action: action))
+    }
+    for node in nodes where node.state == .silent || node.state == .lost {
+      add(
+        .nodeSilent,
+        node.state == .lost
+          ? "The node \(node.name) was silent, and others have taken its place."
+          : "The node \(node.name) has been silent for \(NumberText.age(node.silence)).",
+        "See whether it runs and reaches the database. Start it again, or forget it.")
+    }
+    // The database's clock is the zero.
+    let clocks = nodes.filter(\.isAlive).compactMap(\.facts.clockOffset) + [.zero]
+    if let first = clocks.min(), let last = clocks.max(), last - first > StoredNode.clockTolerance {
+      add(
+        .clocksApart, "The clocks of the nodes and the database are \(NumberText.age(last - first)) apart.",
+        "Run a time service on all machines: times of campaigns and quiet hours are told by these clocks.")
+    }
+    let others = StoredNode.configuredOtherwise(nodes).sorted()
+    if !others.isEmpty {
+      add(
+        .configurationsDiffer,
+        "The configuration of \(others.joined(separator: ", ")) is not that of the node that leads.",
+        "Give all nodes the same apps and settings, and reload or restart them.")
+    }
+    return alarms
   }
 
   private static func alarms(_ app: String, _ status: AppStatusSnapshot, pausedAt: Int64?, now: Int64) -> [Alarm] {

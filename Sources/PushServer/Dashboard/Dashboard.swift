@@ -17,6 +17,8 @@ struct Dashboard: Sendable {
   let reports: CampaignReports
   let bridge: Bridge?
   let lacksDescriptors: @Sendable () -> Bool
+  /// As it was lately; nil: there is none, or it is away.
+  let databaseState: @Sendable () -> DatabaseState?
   var check = BrowserCheck()
   /// The service is reached by HTTPS: browsers send its cookies only so.
   var isSecure = false
@@ -29,7 +31,10 @@ struct Dashboard: Sendable {
     guard let session = sessions.session(of: request, now: access.clock.uptime),
       let key = try await access.keys.key(session.keyID)
     else { return nil }
-    return Page.Viewer(caller: Caller(key), name: key.name, formToken: session.formToken)
+    let caller = Caller(key)
+    return Page.Viewer(
+      caller: caller, name: key.name, formToken: session.formToken,
+      seesNodes: reports.membership.isShared && caller.seesAllApps)
   }
 
   /// The sender of a form.

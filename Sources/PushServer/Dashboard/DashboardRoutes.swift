@@ -41,6 +41,7 @@ struct DashboardRoutes: Sendable {
       await form(request) { form, viewer in try await dashboard.sendTest(form, context.parameter("app"), viewer) }
     }
     addCampaigns(to: router)
+    addNodes(to: router)
     router.get("keys") { request, _ in
       await page(request) { viewer in try await dashboard.keys(viewer) }
     }
@@ -49,6 +50,22 @@ struct DashboardRoutes: Sendable {
     }
     router.post("keys/{id}/revoke") { request, context in
       await form(request) { _, viewer in try await dashboard.revokeKey(context.parameter("id"), viewer) }
+    }
+  }
+
+  private func addNodes(to router: Router<ControlContext>) {
+    router.get("nodes") { request, _ in
+      await page(request) { viewer in try await dashboard.nodes(viewer) }
+    }
+    for (action, isDraining) in [("drain", true), ("resume", false)] {
+      router.post(RouterPath("nodes/{node}/\(action)")) { request, context in
+        await form(request) { _, viewer in
+          try await dashboard.setDraining(isDraining, context.parameter("node"), viewer)
+        }
+      }
+    }
+    router.post("nodes/{node}/forget") { request, context in
+      await form(request) { _, viewer in try await dashboard.forget(node: context.parameter("node"), viewer) }
     }
   }
 

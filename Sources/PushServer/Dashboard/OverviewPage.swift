@@ -14,7 +14,7 @@ extension Dashboard {
   func overview(_ viewer: Page.Viewer, named part: String) async throws -> Page {
     let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }
     let statuses = apps.map { (app: $0.id, status: $0.status) }
-    let alarms = try await alarms(statuses)
+    let alarms = try await alarms(statuses, nodes: viewer.seesNodes ? reports.membership.lastSeen : [])
     let found = Self.inOrder(Array(zip(apps, statuses.map(\.status))), alarms)
       .filter { part.isEmpty || $0.0.id.lowercased().contains(part.lowercased()) }
     let rows = found.prefix(Self.appLimit).map { row($0, $1) }
@@ -34,13 +34,15 @@ extension Dashboard {
         """, refresh: 10)
   }
 
-  func alarms(_ statuses: [(app: String, status: AppStatusSnapshot)]) async throws -> [Alarm] {
+  /// - Parameter nodes: those that share the store, if the viewer may see them.
+  func alarms(
+    _ statuses: [(app: String, status: AppStatusSnapshot)], nodes: [StoredNode] = []
+  ) async throws -> [Alarm] {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
       journalFailure: access.deployment.journalFailure, storeAway: outcomes.awayDuration,
-      lacksDescriptors: lacksDescriptors(),
-      disk: statistics.fullerDisk,
+      lacksDescriptors: lacksDescriptors(), nodes: nodes, database: databaseState(), disk: statistics.fullerDisk,
       now: access.clock.now.seconds)
   }
 

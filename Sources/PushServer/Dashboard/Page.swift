@@ -9,6 +9,8 @@ struct Page: Sendable {
     let caller: Caller
     let name: String
     let formToken: String
+    /// Several processes share the store, and the viewer may see all that they carry.
+    var seesNodes = false
 
     func may(_ scope: Scope) -> Bool { caller.may(scope) }
   }
@@ -52,6 +54,7 @@ struct Page: Sendable {
     <nav>
     <a href="/"\(current("Overview"))>Overview</a>
     <a href="/campaigns"\(current("Campaigns"))>Campaigns</a>
+    \(HTML.when(viewer.seesNodes, "<a href=\"/nodes\"\(current("Nodes"))>Nodes</a>"))
     \(HTML.when(viewer.may(.admin), "<a href=\"/keys\"\(current("Keys"))>Keys</a>"))
     </nav>
     <form method="post" action="/logout">

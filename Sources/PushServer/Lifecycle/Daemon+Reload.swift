@@ -55,7 +55,9 @@ extension Daemon {
     // A new app may have notifications of an earlier process.
     _ = await deployment.resumeIntake()
     campaigns.controller.signalAll()
-    let present = tenants.withLock { $0.values.sorted { $0.id < $1.id } }
+    let inForce = tenants.withLock { $0 }
+    description.note(inForce, retention: configuration.retention)
+    let present = inForce.values.sorted { $0.id < $1.id }
     for (what, why) in bridge?.reload(changed, tenants: present) ?? [] { problem(what, why) }
     logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
     if !report.waiting.isEmpty {

@@ -28,6 +28,9 @@ package final class Daemon: Sendable {
     case restart(Ports)
   }
 
+  /// Of this program. Its commit is not known to the build.
+  package static let version = "0.1.0"
+
   let configuration: ServerConfiguration
   /// As they count at present: they change when the configuration is read again.
   let tenants: Mutex<[String: Tenant]>
@@ -47,6 +50,7 @@ package final class Daemon: Sendable {
   /// Nil: no client is served over the binary protocol.
   package let bridge: Bridge?
   let membership: NodeMembership
+  let description: NodeDescription
   private let statistics: ServiceStatistics
   /// What `/readyz` says. Denied first when the service ends, so that others send elsewhere.
   private let isReady = Atomic<Bool>(false)
@@ -114,12 +118,15 @@ package final class Daemon: Sendable {
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
+    let description = NodeDescription(deployment)
+    description.note(Self.byID(configuration), retention: configuration.retention)
+    self.description = description
     membership = NodeMembership(
       store: store, name: configuration.store.node,
       memory: node.map { node in NodeMembership.Memory(former: node.incarnation) { try node.write($0) } },
-      clock: clock, logger: logger,
-      extendLease: { [deployment] in deployment.extendLease(until: $0, now: $1) }
-    ) { manager?.waits(status: $0) }
+      pace: configuration.nodePace, clock: clock, logger: logger, facts: { description.current },
+      extendLease: { [deployment] in deployment.extendLease(until: $0, now: $1) },
+      waits: { manager?.waits(status: $0) })
     keys = KeyRing(
       rate: configuration.api.rateLimit, clock: clock, serviceCount: { [membership] in membership.aliveCount }
     ) { [store] () async throws(StoreError) in
@@ -200,7 +207,9 @@ package final class Daemon: Sendable {
       controller: CampaignController(store: store, clock: clock),
       spool: CampaignSpool(besides: configuration.store.base(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
-      incarnation: { [membership] in membership.current }, leads: { [membership] in membership.leads }, logger: logger)
+      incarnation: { [membership] in membership.current }, pace: configuration.nodePace,
+      leads: { [membership] in membership.leads }, isDraining: { [membership] in membership.isDraining },
+      logger: logger)
   }
 
   /// What answers the API's requests, and the dashboard's.
@@ -209,6 +218,7 @@ package final class Daemon: Sendable {
     let intake = IntakeLimit(
       queueByteCount: { [self] app in tenants.withLock { $0[app]?.queueByteCount ?? 0 } },
       isOpen: { [self] in isOpen.load(ordering: .relaxed) },
+      isDraining: { [membership] in membership.isDraining },
       journalFailure: { [deployment] in deployment.journalFailure })
     let dashboard = Dashboard(
       access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
@@ -217,6 +227,7 @@ package final class Daemon: Sendable {
         membership: membership),
       bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
+      databaseState: { [metrics] in metrics.databaseState },
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
@@ -230,14 +241,16 @@ package final class Daemon: Sendable {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     return AdminRoutes(
       isReady: { [self] in
-        isReady.load(ordering: .relaxed) && deployment.journalFailure == nil
+        isReady.load(ordering: .relaxed) && !membership.isDraining && deployment.journalFailure == nil
           && !reserve.isPaused && listeners.withLock { $0.allSatisfy { !$0.isFull } }
       },
-      obstacle: { [self] in outcomes.awayDuration.map { _ in store.spoken } },
+      obstacle: { [self] in
+        outcomes.awayDuration.map { _ in store.spoken } ?? (membership.isDraining ? "carillon node resume" : nil)
+      },
       metrics: { [self] in
         metrics.text(
-          deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge,
-          isReady: isReady.load(ordering: .relaxed),
+          deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge, membership: membership,
+          isReady: isReady.load(ordering: .relaxed) && !membership.isDraining,
           lacksDescriptors: reserve.isShort)
       }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access,
       clock: clock
@@ -275,7 +288,12 @@ package final class Daemon: Sendable {
         store: store, outcomes: outcomes, keys: keys, metrics: metrics, retention: configuration.retention,
         leads: { [membership] in membership.leads }, clock: clock, logger: logger),
     ]
-    if membership.isShared { services.append(PauseFollowing(store: store, deployment: deployment, clock: clock)) }
+    if membership.isShared {
+      services += [
+        PauseFollowing(store: store, deployment: deployment, clock: clock),
+        HandingOn(membership: membership, clock: clock) { [bridge] in bridge == nil && !run.campaigns.sendsAlone },
+      ]
+    }
     if let admin = front.admin { services.append(admin) }
     services += [
       run.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
@@ -334,7 +352,18 @@ package final class Daemon: Sendable {
     }
   }
 
+  /// The address of the API, for the store.
+  func describe(api port: Int) {
+    var listen = configuration.api.listen
+    listen.port = port
+    description.note(address: "\(certificate == nil ? "http" : "https")://\(listen)")
+  }
+
   static func byID(_ configuration: ServerConfiguration) -> [String: Tenant] {
     Dictionary(configuration.tenants.map { ($0.id, $0) }) { first, _ in first }
   }
+}
+
+extension ServerConfiguration {
+  fileprivate var nodePace: NodePace { store.cluster.map { NodePace(lease: $0.lease) } ?? NodePace() }
 }

@@ -42,6 +42,7 @@ extension Daemon {
     let api = listener(apiResponder(run), configuration.api.listen, certificate, .clients, run.clients) {
       [self] port in
       becomeReady()
+      describe(api: port)
       listens(ready) { $0.api = port }
     } prepare: { [self] in
       try await recover(run)

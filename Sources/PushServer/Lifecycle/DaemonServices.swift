@@ -57,6 +57,25 @@ struct Leaving: Service {
   }
 }
 
+/// Lets another node lead when this one is drained.
+struct HandingOn: Service {
+  let membership: NodeMembership
+  let clock: any ServiceClock
+  /// Whether another node can go on with all that this one does because it leads.
+  let isFree: @Sendable () -> Bool
+
+  private static let interval = Duration.seconds(1)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      while (try? await clock.sleep(for: Self.interval)) != nil {
+        // What was begun a moment ago is known by now.
+        if membership.isDraining, membership.leads, isFree() { await membership.handOn() }
+      }
+    }
+  }
+}
+
 /// Pauses and resumes apps when another process that shares the store was told to.
 struct PauseFollowing: Service {
   let store: any Store

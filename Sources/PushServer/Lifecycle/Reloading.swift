@@ -83,7 +83,8 @@ extension ServerConfiguration {
       return api
     }
     compare("admin") { $0.admin }
-    compare("store") { $0.store }
+    compare("store") { $0.store.withoutCluster }
+    compare("cluster") { $0.store.cluster }
     compare("shutdown") { $0.shutdown }
     compare("retention") { $0.retention }
     compare("bridge") { $0.bridge?.withoutFiles }

@@ -115,6 +115,10 @@ package struct ServeCheck: Sendable {
   private mutating func add(_ store: StoreConfiguration, besides file: String, _ now: Int64) {
     guard let path = store.path(besides: file) else {
       guard case .postgreSQL(let settings) = store else { return }
+      addFact(
+        "cluster",
+        "this node is called \(settings.node), and others take its place when it was silent for "
+          + Quantity.describe(settings.lease))
       return add(settings, now)
     }
     guard FileManager.default.fileExists(atPath: path) else {

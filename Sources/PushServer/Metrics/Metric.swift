@@ -83,6 +83,14 @@ enum Metric {
   static let databaseRows = gauge("carillon_database_rows", "Rows of the store in the database, about.")
   static let databaseDeadRows = gauge(
     "carillon_database_dead_rows", "Rows that the database has not removed yet, about.")
+  static let nodes = gauge("carillon_nodes", "Nodes that share the store, by state, as this one sees them.")
+  static let nodeLeads = gauge("carillon_node_leads", "1 if this node leads, else 0.")
+  static let nodeDraining = gauge("carillon_node_draining", "1 if this node gives back what it carries, else 0.")
+  static let nodeClock = gauge(
+    "carillon_node_clock_offset_seconds", "How far this node's clock is ahead of the database's.")
+  static let nodeDiffers = gauge(
+    "carillon_node_configuration_differs",
+    "1 if this node's apps and their settings are not those of the node that leads, else 0.")
   static let requestDuration = histogram(
     "carillon_http_request_duration_seconds",
     "From the head of a request to the head of its response, by route, method and status code.",
@@ -110,6 +118,6 @@ enum Metric {
     bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
     bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync, journalLag, journalFailed,
     descriptorsLacking, storeAway, storeLog, databaseStandbys, databaseSynchronousStandbys, databaseTransaction,
-    databaseRows, databaseDeadRows, requestDuration,
+    databaseRows, databaseDeadRows, nodes, nodeLeads, nodeDraining, nodeClock, nodeDiffers, requestDuration,
   ]
 }

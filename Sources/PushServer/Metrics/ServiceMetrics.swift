@@ -30,6 +30,9 @@ final class ServiceMetrics: Sendable {
     }
   }
 
+  /// As it was lately; nil: there is none, or it is away.
+  var databaseState: DatabaseState? { database.withLock { $0 } }
+
   func note(_ state: DatabaseState?) { database.withLock { $0 = state } }
 
   /// Apps that were removed are exported no longer. To be called when the deployment has them no
@@ -41,8 +44,8 @@ final class ServiceMetrics: Sendable {
 
   /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
-    _ deployment: Deployment, store: any Store, storeAway: Duration?, bridge: Bridge?, isReady: Bool,
-    lacksDescriptors: Bool
+    _ deployment: Deployment, store: any Store, storeAway: Duration?, bridge: Bridge?, membership: NodeMembership,
+    isReady: Bool, lacksDescriptors: Bool
   ) -> [UInt8] {
     var text = MetricsText(Metric.all)
     text.add(Metric.ready, isReady ? 1 : 0)
@@ -50,7 +53,8 @@ final class ServiceMetrics: Sendable {
     text.add(Metric.journalFailed, deployment.journalFailure == nil ? 0 : 1)
     text.add(Metric.storeAway, (storeAway ?? .zero) / .seconds(1))
     text.add(Metric.storeLog, Double(store.logByteCount))
-    if let state = database.withLock({ $0 }) { text.add(state) }
+    if let state = databaseState { text.add(state) }
+    text.add(membership)
     text.add(Metric.bridgeRefused, bridge?.refusedCount ?? 0)
     let episodes = bridge?.handshakeEpisodes ?? HandshakeEpisodes()
     text.add(Metric.bridgeDelayed, episodes.delayedCount)
@@ -77,6 +81,21 @@ extension MetricsText {
     if let age = state.transactionAge { add(Metric.databaseTransaction, age / .seconds(1)) }
     add(Metric.databaseRows, state.liveRowCount)
     add(Metric.databaseDeadRows, state.deadRowCount)
+  }
+}
+
+extension MetricsText {
+  /// Nothing, if no other process can use the store.
+  fileprivate mutating func add(_ membership: NodeMembership) {
+    let nodes = membership.lastSeen
+    guard let own = nodes.first(where: { $0.incarnation == membership.current }) else { return }
+    for state in StoredNode.State.allCases {
+      add(Metric.nodes, nodes.count { $0.state == state }, ("state", state.rawValue))
+    }
+    add(Metric.nodeLeads, membership.leads ? 1 : 0)
+    add(Metric.nodeDraining, own.isDraining ? 1 : 0)
+    if let offset = membership.clockOffset { add(Metric.nodeClock, offset / .seconds(1)) }
+    add(Metric.nodeDiffers, StoredNode.configuredOtherwise(nodes).contains(own.name) ? 1 : 0)
   }
 }
 

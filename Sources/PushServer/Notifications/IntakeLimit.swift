@@ -10,6 +10,8 @@ final class IntakeLimit: Sendable {
   private let queueByteCount: @Sendable (String) -> Int
   /// False once the service ends: nothing is taken in any more.
   let isOpen: @Sendable () -> Bool
+  /// Others that share the store take in instead of this one.
+  private let isDraining: @Sendable () -> Bool
   /// Why the journal is not written any more; nil while it is.
   private let journalFailure: @Sendable () -> String?
   /// By app: what was admitted and is not in its queue yet.
@@ -17,9 +19,10 @@ final class IntakeLimit: Sendable {
 
   init(
     queueByteCount: @escaping @Sendable (String) -> Int, isOpen: @escaping @Sendable () -> Bool,
-    journalFailure: @escaping @Sendable () -> String?
+    isDraining: @escaping @Sendable () -> Bool = { false }, journalFailure: @escaping @Sendable () -> String?
   ) {
-    (self.queueByteCount, self.isOpen, self.journalFailure) = (queueByteCount, isOpen, journalFailure)
+    (self.queueByteCount, self.isOpen, self.isDraining) = (queueByteCount, isOpen, isDraining)
+    self.journalFailure = journalFailure
   }
 
   /// Room in an app's queue, until the last reference is gone or it is released.
@@ -64,8 +67,18 @@ final class IntakeLimit: Sendable {
     }
   }
 
-  private func demand(_ app: PushApp, reservedByteCount: Int) throws {
+  /// - Throws: ``Problem`` with 503: nothing new is begun here.
+  func demandOpen() throws {
     guard isOpen() else { throw Problem.unavailable("The service is ending.", retryAfter: 30) }
+    guard !isDraining() else {
+      var problem = Problem.unavailable("This node is being drained, and takes nothing new.")
+      problem.action = "Send the request to another node: /readyz of each says whether it takes requests."
+      throw problem
+    }
+  }
+
+  private func demand(_ app: PushApp, reservedByteCount: Int) throws {
+    try demandOpen()
     if let failure = journalFailure() {
       throw Problem(.init(code: 507, reasonPhrase: "Insufficient Storage"), "Not durable", failure.asSentence)
     }

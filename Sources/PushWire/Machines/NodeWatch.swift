@@ -10,26 +10,26 @@ package struct NodeWatch: Sendable {
     /// Another process of the same node has another one.
     package let incarnation: Int64
     package let beat: Int64
+    /// Without a new sign for so long it is silent. It says so itself, because it relies on having
+    /// that time.
+    package let lease: Duration
 
-    package init(node: String, incarnation: Int64, beat: Int64) {
-      (self.node, self.incarnation, self.beat) = (node, incarnation, beat)
+    package init(node: String, incarnation: Int64, beat: Int64, lease: Duration) {
+      (self.node, self.incarnation, self.beat, self.lease) = (node, incarnation, beat, lease)
     }
   }
 
-  /// Who gives no new sign for so long is silent.
-  private let lease: Duration
+  /// Between two looks that are further apart, the store may have been away.
+  private let longestPause: Duration
   private var seen: [String: (sign: Sign, since: Instant)] = [:]
   private var lastLook: Instant?
 
-  /// Between two looks that are further apart, the store may have been away.
-  package static let longestPause = Duration.seconds(3)
-
-  package init(lease: Duration) { self.lease = lease }
+  package init(longestPause: Duration) { self.longestPause = longestPause }
 
   /// - Parameter signs: of all others that are alive, as they are in the store now.
   /// - Returns: those who are silent.
   package mutating func note(_ signs: [Sign], at now: Instant) -> [Sign] {
-    if let lastLook, now.since(lastLook) > Self.longestPause { seen = [:] }
+    if let lastLook, now.since(lastLook) > longestPause { seen = [:] }
     lastLook = now
     let known = seen
     seen = [:]
@@ -37,6 +37,6 @@ package struct NodeWatch: Sendable {
       let since = known[sign.node].flatMap { $0.sign == sign ? $0.since : nil }
       seen[sign.node] = (sign, since ?? now)
     }
-    return signs.filter { sign in seen[sign.node].map { now.since($0.since) >= lease } ?? false }
+    return signs.filter { sign in seen[sign.node].map { now.since($0.since) >= sign.lease } ?? false }
   }
 }

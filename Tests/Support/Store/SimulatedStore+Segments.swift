@@ -31,6 +31,7 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   }
 
   var nodes: [String: StoredNode] = [:]
+  var takeovers: [SegmentTakeover] = []
   var lastIncarnation: Int64 = 0
   var leader: Int64?
   /// In the order of campaigns, parts and keys.
@@ -63,6 +64,7 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   mutating func forget(_ campaign: StoredUUID) {
     segments.removeAll { $0.row.id.campaign == campaign }
     rows.removeAll { $0.segment.campaign == campaign }
+    takeovers.removeAll { $0.segment.campaign == campaign }
     (dividedKeys[campaign], openParts[campaign]) = (nil, nil)
   }
 }
@@ -72,9 +74,9 @@ extension SimulatedStore: Ledger {
     guard ledger != nil else { return nil }
     return try await call { contents in
       contents.ledger.nodes.values.sorted { $0.name < $1.name }.map { node in
-        StoredNode(
-          name: node.name, incarnation: node.incarnation, beat: node.beat, isAlive: node.isAlive,
-          leads: node.isAlive && contents.ledger.leader == node.incarnation)
+        var node = node
+        node.leads = node.isAlive && contents.ledger.leader == node.incarnation
+        return node
       }
     }
   }
@@ -98,25 +100,26 @@ extension SimulatedStore: Ledger {
     }
   }
 
-  package func beat(of incarnation: Int64) async throws(StoreError) -> Bool {
-    guard ledger != nil else { return true }
+  package func beat(of incarnation: Int64, telling facts: NodeFacts) async throws(StoreError) -> StoreInstant? {
+    guard ledger != nil else { return StoreInstant(milliseconds: 0) }
     return try await call { contents in
-      guard let node = contents.ledger.nodes.values.first(where: { $0.incarnation == incarnation && $0.isAlive }) else {
-        return false
+      guard var node = contents.ledger.nodes.values.first(where: { $0.incarnation == incarnation && $0.isAlive }) else {
+        return nil
       }
-      contents.ledger.nodes[node.name] = StoredNode(
-        name: node.name, incarnation: incarnation, beat: node.beat + 1, isAlive: true)
-      return true
+      node.beat += 1
+      node.facts = facts
+      contents.ledger.nodes[node.name] = node
+      return StoreInstant(milliseconds: 0)
     }
   }
 
   package func fence(_ node: StoredNode) async throws(StoreError) -> Bool {
     try await call { contents in
-      guard let now = contents.ledger.nodes[node.name], now.isAlive,
+      guard var now = contents.ledger.nodes[node.name], now.isAlive,
         (now.incarnation, now.beat) == (node.incarnation, node.beat)
       else { return false }
-      contents.ledger.nodes[node.name] = StoredNode(
-        name: node.name, incarnation: node.incarnation, beat: node.beat, isAlive: false)
+      (now.isAlive, now.isLost) = (false, true)
+      contents.ledger.nodes[node.name] = now
       return true
     }
   }
@@ -132,13 +135,63 @@ extension SimulatedStore: Ledger {
     }
   }
 
+  package func yield(_ incarnation: Int64) async throws(StoreError) {
+    guard ledger != nil else { return }
+    try await call { contents in
+      if contents.ledger.leader == incarnation { contents.ledger.leader = nil }
+    }
+  }
+
   package func leave(_ incarnation: Int64) async throws(StoreError) {
     guard ledger != nil else { return }
     try await call { contents in
       for node in contents.ledger.nodes.values where node.incarnation == incarnation {
-        contents.ledger.nodes[node.name] = StoredNode(
-          name: node.name, incarnation: incarnation, beat: node.beat, isAlive: false)
+        contents.ledger.nodes[node.name]?.isAlive = false
       }
+    }
+  }
+
+  package func setDraining(_ isDraining: Bool, node: String) async throws(StoreError) -> Bool {
+    try await call { contents in
+      guard contents.ledger.nodes[node]?.isAlive == true else { return false }
+      contents.ledger.nodes[node]?.isDraining = isDraining
+      return true
+    }
+  }
+
+  package func forget(node: String) async throws(StoreError) -> Bool {
+    try await call { contents in
+      guard contents.ledger.nodes[node]?.isAlive == false else { return false }
+      contents.ledger.nodes[node] = nil
+      contents.ledger.takeovers.removeAll { $0.node == node }
+      return true
+    }
+  }
+
+  package func nodeWork() async throws(StoreError) -> [String: NodeWork] {
+    try await call { contents in
+      var found: [String: NodeWork] = [:]
+      for node in contents.ledger.nodes.values {
+        let count = contents.ledger.segments.count { $0.owner == node.incarnation && !$0.row.isSettled }
+        if count > 0 { found[node.name, default: NodeWork()].segmentCount = count }
+      }
+      for takeover in contents.ledger.takeovers {
+        var work = found[takeover.node] ?? NodeWork()
+        work.takenOverCount += 1
+        work.possibleDuplicateCount += takeover.possibleDuplicateCount
+        work.lastTakeover = max(work.lastTakeover ?? takeover.at, takeover.at)
+        found[takeover.node] = work
+      }
+      return found
+    }
+  }
+
+  package func note(_ takeover: SegmentTakeover) async throws(StoreError) {
+    try await call { contents in
+      let isKnown = contents.ledger.takeovers.contains {
+        $0.segment == takeover.segment && $0.epoch == takeover.epoch
+      }
+      if !isKnown, contents.campaigns[takeover.segment.campaign] != nil { contents.ledger.takeovers.append(takeover) }
     }
   }
 
@@ -270,6 +323,7 @@ extension SimulatedStore: Ledger {
         guard segment.row.id.campaign == campaign, segment.row.id.part == part else { continue }
         let isLost = segment.owner == incarnation && !segment.row.isSettled && !known.contains(segment.row.id)
         guard isLost || contents.ledger.isFree(segment) else { continue }
+        let former = segment.owner
         segment.owner = incarnation
         segment.row.epoch += 1
         segment.row.inherited = segment.row.granted
@@ -280,6 +334,7 @@ extension SimulatedStore: Ledger {
           (segment.row.granted, segment.row.inherited) = (stale.granted, stale.granted)
           (segment.row.settled, segment.row.account) = (stale.settled, stale.account)
         }
+        segment.row.lostOwner = contents.ledger.nodes.values.first { $0.incarnation == former && !$0.isAlive }?.name
         claimed.append(segment.row)
       }
       return claimed

@@ -13,6 +13,10 @@ struct CampaignDriver: Sendable {
   let parts: CampaignParts
   let schedule: CampaignSchedule
   let live: LiveCampaign
+  /// Otherwise another process moves the campaign on.
+  let leads: @Sendable () -> Bool
+  /// This process begins nothing that only it can send.
+  let isDraining: @Sendable () -> Bool
   let logger: Logger
 
   /// What else to wait for than a signal.
@@ -75,7 +79,7 @@ struct CampaignDriver: Sendable {
   }
 
   private func step(_ tasks: inout DiscardingTaskGroup) async throws -> Step {
-    guard !live.isLeft, let record = try await store.campaign(live.id) else { return .leave }
+    guard leads(), !live.isLeft, let record = try await store.campaign(live.id) else { return .leave }
     let plan = try live.plan(of: record)
     switch record.status {
     case .draft, .uploading: return .leave
@@ -209,7 +213,7 @@ struct CampaignDriver: Sendable {
     }
     for part in open where due.sending.contains(part.number) && !busy.contains(part.number) {
       guard shared.sharing == nil || shared.direct.contains(part.number) else { continue }
-      guard !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
+      guard !isDraining(), !live.isLost(part: part.number), live.begin(part: part.number) else { continue }
       tasks.addTask { await send(part, record, plan) }
     }
     guard shared.sharing != nil else { return due.next.map(Step.until) ?? .wait }

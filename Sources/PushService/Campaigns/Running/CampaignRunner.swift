@@ -18,6 +18,7 @@ package final class CampaignRunner: Service {
   /// Nil: this process keeps rates alone.
   private let rates: SharedRates?
   private let leads: @Sendable () -> Bool
+  private let isDraining: @Sendable () -> Bool
   private let hasRecovered = ReaderSignal()
   private let deployment: Deployment
   private let schedule: CampaignSchedule
@@ -31,21 +32,24 @@ package final class CampaignRunner: Service {
   /// - Parameters:
   ///   - incarnation: of this process among those that share the store, once it has joined.
   ///   - leads: whether it is the one that leads.
+  ///   - isDraining: whether it is to give back what it carries, and to begin nothing more.
   package init(
     controller: CampaignController, spool: CampaignSpool, recorder: CampaignRecorder, outcomes: OutcomeRecorder,
     deployment: Deployment, schedule: CampaignSchedule, retention: Duration,
-    incarnation: @escaping @Sendable () -> Int64, leads: @escaping @Sendable () -> Bool = { true }, logger: Logger
+    incarnation: @escaping @Sendable () -> Int64, pace: NodePace = NodePace(),
+    leads: @escaping @Sendable () -> Bool = { true }, isDraining: @escaping @Sendable () -> Bool = { false },
+    logger: Logger
   ) {
     (self.controller, self.spool, self.recorder, self.outcomes) = (controller, spool, recorder, outcomes)
     (self.deployment, self.schedule, self.retention, self.logger) = (deployment, schedule, retention, logger)
-    self.leads = leads
+    (self.leads, self.isDraining) = (leads, isDraining)
     carrier = controller.store.ledger.map { ledger in
       SegmentCarrier(
         ledger: ledger, incarnation: incarnation, controller: controller, deployment: deployment, outcomes: outcomes,
-        spool: spool, schedule: schedule, logger: logger)
+        spool: spool, schedule: schedule, isDraining: isDraining, logger: logger)
     }
     rates = controller.store.ledger.map { ledger in
-      SharedRates(ledger: ledger, incarnation: incarnation, deployment: deployment, controller: controller)
+      SharedRates(ledger: ledger, incarnation: incarnation, pace: pace, deployment: deployment, controller: controller)
     }
     if rates != nil { deployment.shareRates() }
   }
@@ -58,6 +62,9 @@ package final class CampaignRunner: Service {
     schedule.app(campaign.app).audienceByteLimit
       - (try await controller.store.audienceByteCount(app: campaign.app, besides: campaign.id))
   }
+
+  /// Whether it sends what no other process can: parts of campaigns whose audiences are its files.
+  package var sendsAlone: Bool { controller.all.contains(where: \.isBusy) }
 
   /// Resumes the campaigns of earlier processes.
   package func recover() async throws(StoreError) {
@@ -140,7 +147,8 @@ package final class CampaignRunner: Service {
       spool: spool, recorder: recorder, outcomes: outcomes, store: controller.store, clock: controller.clock,
       live: live, plantedMistake: controller.plantedMistake)
     await CampaignDriver(
-      controller: controller, deployment: deployment, parts: parts, schedule: schedule, live: live, logger: logger
+      controller: controller, deployment: deployment, parts: parts, schedule: schedule, live: live, leads: leads,
+      isDraining: isDraining, logger: logger
     ).run()
   }
 

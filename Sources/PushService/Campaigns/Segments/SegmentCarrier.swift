@@ -21,6 +21,8 @@ final class SegmentCarrier: Sendable {
   private let outcomes: OutcomeRecorder
   private let spool: CampaignSpool
   private let schedule: CampaignSchedule
+  /// Nothing more is claimed, and what is carried is given back.
+  private let isDraining: @Sendable () -> Bool
   private let logger: Logger
   /// Nil: its members are being read.
   private let carried = Mutex<[SegmentID: SegmentProgress?]>([:])
@@ -50,11 +52,12 @@ final class SegmentCarrier: Sendable {
 
   init(
     ledger: any Ledger, incarnation: @escaping @Sendable () -> Int64, controller: CampaignController,
-    deployment: Deployment, outcomes: OutcomeRecorder, spool: CampaignSpool, schedule: CampaignSchedule, logger: Logger
+    deployment: Deployment, outcomes: OutcomeRecorder, spool: CampaignSpool, schedule: CampaignSchedule,
+    isDraining: @escaping @Sendable () -> Bool, logger: Logger
   ) {
     (self.ledger, self.incarnation, self.controller) = (ledger, incarnation, controller)
     (self.deployment, self.outcomes, self.spool) = (deployment, outcomes, spool)
-    (self.schedule, self.logger) = (schedule, logger)
+    (self.schedule, self.isDraining, self.logger) = (schedule, isDraining, logger)
   }
 
   private var store: any Store { controller.store }
@@ -67,6 +70,7 @@ final class SegmentCarrier: Sendable {
       while !Task.isCancelled {
         do {
           if !isLeaving.load(ordering: .relaxed) {
+            if isDraining() { giveBack() }
             try await adopt(&tasks)
             try await look(&tasks)
           }
@@ -87,11 +91,17 @@ final class SegmentCarrier: Sendable {
     isLeaving.store(true, ordering: .relaxed)
     let end = clock.uptime + limit
     while clock.uptime < end {
-      let left = carried.withLock { Array($0.values) }.compactMap { $0 }.filter(\.hasBegun)
-      if left.isEmpty { return }
-      for progress in left { progress.withdraw() }
+      if giveBack() == 0 { return }
       guard (try? await clock.sleep(for: Self.leaveInterval)) != nil else { return }
     }
+  }
+
+  /// - Returns: how many segments are not given back yet.
+  @discardableResult
+  private func giveBack() -> Int {
+    let left = carried.withLock { Array($0.values) }.compactMap { $0 }.filter(\.hasBegun)
+    for progress in left { progress.withdraw() }
+    return left.count
   }
 
   // MARK: Claiming
@@ -142,7 +152,7 @@ final class SegmentCarrier: Sendable {
         progress.disown()
       }
     }
-    let free = parts.filter { $0.hasFreeSegments && $0.mayBeClaimed }
+    let free = isDraining() ? [] : parts.filter { $0.hasFreeSegments && $0.mayBeClaimed }
     claimable.withLock { $0 = free }
     for part in free { try await claim(part, &tasks) }
   }
@@ -207,7 +217,7 @@ final class SegmentCarrier: Sendable {
   // MARK: Carrying
 
   private func carry(_ segment: StoredSegment) async {
-    while !Task.isCancelled, !isLeaving.load(ordering: .relaxed) {
+    while !Task.isCancelled, !isLeaving.load(ordering: .relaxed), !isDraining() {
       do {
         guard try await attempt(segment) else { break }
       } catch {
@@ -236,6 +246,12 @@ final class SegmentCarrier: Sendable {
       grants: GrantMachine(bounds: controller.segmentSizes.grants, ahead: ahead(of: segment.id)),
       plantedMistake: controller.segmentMistake,
       wantsReport: { [reportSignal] in reportSignal.set() })
+    if let node = segment.lostOwner {
+      try await ledger.note(
+        SegmentTakeover(
+          segment: segment.id, epoch: segment.epoch, node: node, at: clock.now,
+          possibleDuplicateCount: progress.newDoubtCount))
+    }
     carried.withLock { $0[segment.id] = progress }
     try spool.make(record.id)
     let parts = CampaignParts(

@@ -57,7 +57,7 @@ final class SegmentProgress: OutcomeListener {
     var askedThrough = 0
   }
 
-  /// The segment is given back, because the process ends.
+  /// The segment is given back, because the process ends or is drained.
   fileprivate enum Withdrawal {
     case none
     /// The ledger is told first: the journal will no longer know what was sent.
@@ -80,6 +80,8 @@ final class SegmentProgress: OutcomeListener {
   let owner: Int64
   /// Its members, ascending.
   let keys: [Int64]
+  /// Lines that earlier owners may have sent, and that are sent again for the first time.
+  let newDoubtCount: Int
   private let wantsReport: @Sendable () -> Void
   private let state: Mutex<State>
 
@@ -111,6 +113,7 @@ final class SegmentProgress: OutcomeListener {
     let known = segment.base ?? segment.account
     var base = known.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount()
     let doubts = machine.begin(resends: resends)
+    newDoubtCount = doubts.newCount
     base.possibleDuplicates += doubts.newCount
     base.possibleCopies += doubts.count
     base.resent += doubts.count
@@ -198,7 +201,8 @@ final class SegmentProgress: OutcomeListener {
 
   // MARK: Giving it back
 
-  /// The process ends: nothing more of it is sent, and what was not sent is told to the ledger.
+  /// Another node is to carry it: nothing more of it is sent, and what was not sent is told to the
+  /// ledger.
   func withdraw() {
     state.withLock { if $0.withdrawal == .none { $0.withdrawal = .wanted } }
     wantsReport()

@@ -1,0 +1,54 @@
+internal import Carillon
+internal import PushStore
+internal import PushTransport
+internal import Synchronization
+
+/// What this process says of itself to others that share its store.
+final class NodeDescription: Sendable {
+  private let deployment: Deployment
+  private let facts: Mutex<NodeFacts>
+
+  init(_ deployment: Deployment) {
+    self.deployment = deployment
+    var facts = NodeFacts()
+    facts.version = Daemon.version
+    self.facts = Mutex(facts)
+  }
+
+  /// The settings that count at present.
+  func note(_ tenants: [String: Tenant], retention: Duration) {
+    let digest = Self.digest(tenants, retention: retention)
+    facts.withLock { $0.configuration = digest }
+  }
+
+  /// Where the API listens, as a URL.
+  func note(address: String) { facts.withLock { $0.address = address } }
+
+  var current: NodeFacts {
+    var facts = facts.withLock { $0 }
+    facts.pendingCount = deployment.apps.reduce(0) { $0 + $1.status.pendingCount }
+    return facts
+  }
+
+  /// The first hexadecimal digits of the SHA-256 of what must be the same on all nodes: apps and
+  /// their settings, without the paths of files, and how long outcomes are kept.
+  static func digest(_ tenants: [String: Tenant], retention: Duration) -> String {
+    var text = "retention \(retention)\n"
+    for tenant in tenants.values.sorted(by: { $0.id < $1.id }) {
+      text += "app \(tenant.id)\n"
+      for setting in AppSetting.all {
+        if let value = setting.text(in: tenant.app) { text += "\(setting.key) \(value)\n" }
+      }
+      text += """
+        credential \(tenant.app.credential.settings.keyIdentifier ?? "certificate")
+        time-zone \(tenant.timeZone ?? "") quiet-hours \(tenant.quietHours ?? "")
+        queue.bytes \(tenant.queueByteCount) audiences.bytes \(tenant.audienceByteCount)
+        campaigns.unfinished \(tenant.openCampaignCount) feedback.every \(tenant.feedbackInterval)
+
+        """
+    }
+    return String(Digest.hexadecimal(Digest.sha256(Array(text.utf8))).prefix(digitCount))
+  }
+
+  private static let digitCount = 12
+}
