@@ -134,7 +134,11 @@ let package = Package(
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
     .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
     .testTarget(
-      name: "PushTransportTests", dependencies: ["PushTransport", "PushWire", "Support", nioCore, nioPosix],
+      name: "PushTransportTests",
+      dependencies: [
+        "PushTransport", "PushWire", "Support", nioCore, nioPosix,
+        .product(name: "NIOEmbedded", package: "swift-nio"),
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "PushEngineTests", dependencies: ["PushEngine", "PushJournal", "PushTransport", "PushWire", "Support"],

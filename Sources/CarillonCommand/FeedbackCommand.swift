@@ -1,6 +1,5 @@
 internal import ArgumentParser
 internal import Carillon
-internal import Foundation
 internal import PushServer
 internal import PushTransport
 internal import PushWire
@@ -29,6 +28,7 @@ struct FeedbackCommand: AsyncParsableCommand {
       "The feedback service (default with --config: the app's gateway host, port 2196).", valueName: "host:port"))
   var service: String?
   @OptionGroup var identity: IdentityOptions
+  @OptionGroup var way: ProxyOptions
   @Option(help: .init("A configuration file; --app selects one of its apps.", valueName: "file")) var config: String?
   @Option(help: .init("The app in the configuration file (default: the only one).", valueName: "id")) var app: String?
   @Option(help: .init("Appends to this file (default: standard output).", valueName: "file")) var output: String?
@@ -45,17 +45,17 @@ struct FeedbackCommand: AsyncParsableCommand {
       if app != nil { throw ValidationError("--app needs --config.") }
     } else {
       try identity.refuse(besides: "--config")
+      try Options.exclude(way.given, "--config", because: "the configuration file sets it")
     }
     try identity.check()
+    try way.check()
   }
 
   func run() async throws {
     try check()
-    let (endpoint, files, trust) = try target()
-    let context = try failing {
-      let credential = try Credential.load(files, validAt: Int64(Date().timeIntervalSince1970))
-      return try TLSContext(
-        client: TLSClientConfiguration(credential: credential, trust: trust.map(Trust.file) ?? .system))
+    let (endpoint, sender) = try target()
+    let credential = try failing {
+      try ResolvedCredential.load(sender, registry: ProviderTokenRegistry(), validAt: Int64(NIOLoop.wallClock))
     }
     let entries: any FeedbackOutput =
       if let output {
@@ -63,28 +63,32 @@ struct FeedbackCommand: AsyncParsableCommand {
       } else {
         try FeedbackPrinter(json: json)
       }
-    let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: context)
+    let dialer = credential.dialer(to: endpoint)
     let count = try await FeedbackReader(dialer: dialer, endpoint: endpoint, output: entries).run {
       StandardStream.error.writeLine("carillon: \($0.asSentence)")
     }
     StandardStream.error.writeLine("\(count) entr\(count == 1 ? "y" : "ies") read from \(endpoint).")
   }
 
-  private func target() throws -> (Endpoint, CredentialFiles, trust: String?) {
+  private func target() throws -> (Endpoint, AppConfiguration) {
     guard let config else {
       guard let service, let endpoint = Endpoint(service), let files = identity.files else {
         throw CommandFailure.usage("The service or the credential is missing: --service HOST:PORT, --certificate FILE")
       }
-      return (endpoint, files, identity.trust)
+      var sender = AppConfiguration(
+        id: "app", topic: nil, transport: .binary(), credential: AppConfiguration.Credential(.certificate(files)))
+      sender.trustedAuthorities = identity.trust
+      sender.proxy = try way.proxyOfFlags()
+      return (endpoint, sender)
     }
     let configuration = try failing { try DeploymentConfiguration.read(file: config) }
     let found = try failing(flag: "--app") { try configuration.app(app, file: config) }
-    guard !found.transport.isHTTP2, let files = found.credential.settings.certificateFiles else {
+    guard !found.transport.isHTTP2 else {
       throw CommandFailure.usage(
         "The app \(found.id) uses HTTP/2, which has no feedback service: its answers say which devices are gone, "
           + "and carillon send --gone FILE lists them")
     }
-    return (service.flatMap(Endpoint.init) ?? found.feedbackOrDefault, files, found.trustedAuthorities)
+    return (service.flatMap(Endpoint.init) ?? found.feedbackOrDefault, found)
   }
 }
 
@@ -100,6 +104,51 @@ private struct FeedbackPrinter: FeedbackOutput {
 
   func write(_ tuple: FeedbackTuple) -> String? { StandardStream.output.write(Array(tuple.line(json: json).utf8)) }
   func synchronise() -> String? { nil }
+}
+
+/// A proxy on the way to the gateway.
+struct ProxyOptions: ParsableArguments {
+  @Option(
+    help: .init(
+      "Connects through this proxy: http://, https:// or socks5:// (default: directly; the environment's is not "
+        + "followed).", valueName: "url")) var proxy: String?
+  @Option(help: .init("The username that the proxy demands.", valueName: "name")) var proxyUsername: String?
+  @Option(help: .init("A file whose first line is the password that the proxy demands.", valueName: "file"))
+  var proxyPasswordFile: String?
+  @Option(
+    help: .init(
+      "The trusted authorities for the certificate of an https:// proxy (default: the system's).",
+      valueName: "file")) var proxyTrust: String?
+
+  var given: [(String, Bool)] {
+    [
+      ("--proxy", proxy != nil), ("--proxy-username", proxyUsername != nil),
+      ("--proxy-password-file", proxyPasswordFile != nil), ("--proxy-trust", proxyTrust != nil),
+    ]
+  }
+
+  func check() throws {
+    if proxy == nil { try Options.require("--proxy URL", for: given) }
+    if proxyUsername == nil {
+      try Options.require("--proxy-username NAME", for: [("--proxy-password-file", proxyPasswordFile != nil)])
+    } else if proxyPasswordFile == nil {
+      throw ValidationError("--proxy-username needs --proxy-password-file FILE.")
+    }
+    _ = try proxyOfFlags()
+  }
+
+  func proxyOfFlags() throws -> AppConfiguration.Proxy? {
+    guard let url = proxy else { return nil }
+    return try Options.value("--proxy") { () throws(ValueError) in
+      var proxy = try AppConfiguration.Proxy(url: url)
+      if let proxyUsername, let proxyPasswordFile {
+        proxy.login = .username(proxyUsername, passwordFile: proxyPasswordFile)
+      }
+      proxy.trustedAuthorities = proxyTrust
+      if let problem = proxy.problem { throw ValueError(problem) }
+      return proxy
+    }
+  }
 }
 
 /// The certificate of the client, and the authorities that it trusts.

@@ -13,6 +13,9 @@ struct CampaignContextTests {
     app.gateway = AppConfiguration.Gateway(host: "localhost", port: 1)
     app.feedbackService = AppConfiguration.Gateway(host: "localhost", port: 2)
     app.trustedAuthorities = "/ca.pem"
+    app.proxy = AppConfiguration.Proxy(.https, host: "proxy", port: 17)
+    app.proxy?.login = .username("carillon", passwordFile: "/proxy.pass")
+    app.proxy?.trustedAuthorities = "/proxy.pem"
     app.pushType = .voip
     app.connections = 2...3
     app.connectionsPerMinute = 4
@@ -67,12 +70,13 @@ struct CampaignContextTests {
   func earlier() throws {
     let bytes = try JSONEncoder().encode(StoredApp(Self.app))
     var fields = try #require(try JSONSerialization.jsonObject(with: bytes) as? [String: Any])
-    for key in ["openCampaignCount", "bridgeClients", "feedbackService"] { fields[key] = nil }
+    for key in ["openCampaignCount", "bridgeClients", "feedbackService", "proxy"] { fields[key] = nil }
     fields["queueByteCount"] = 1_000_000
     fields["timeZone"] = "Europe/Berlin"
     let older = try JSONSerialization.data(withJSONObject: fields)
     var expected = Self.app
     expected.feedbackService = nil
+    expected.proxy = nil
     #expect(try JSONDecoder().decode(StoredApp.self, from: older).app == expected)
   }
 }

@@ -15,6 +15,8 @@ internal import Testing
       id: "news", topic: "com.example.news", transport: .http2(.production),
       credential: .tokenKey(file: "AuthKey_ABC123DEFG.p8", teamID: "DEF123GHIJ"))
     news.rateLimit = 5_000
+    news.proxy = AppConfiguration.Proxy(.http, host: "proxy.example.com", port: 3128)
+    news.proxy?.login = .username("carillon", passwordFile: "proxy.pass")
     #expect(news.rateLimit == 5_000)
   }
 

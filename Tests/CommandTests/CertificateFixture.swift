@@ -5,11 +5,14 @@ internal import Support
 /// Certificates for one test.
 struct CertificateFixture {
   static let topic = "com.example.news"
+  /// A name of the server that no resolver of this machine knows.
+  static let unknownName = "gateway.carillon.test"
   let files: CertificateMaker.Files
 
   init(in place: Workplace) throws {
     files = try CertificateMaker.makeAll(
-      in: place.path("certs"), topics: [Self.topic], at: Int64(Date().timeIntervalSince1970))
+      in: place.path("certs"), topics: [Self.topic], serverNames: [Self.unknownName],
+      at: Int64(Date().timeIntervalSince1970))
   }
 
   /// The simulator's flags for these certificates.

@@ -67,6 +67,13 @@ struct AppSettingTests {
           $0[keyPath: path] = AppConfiguration.Gateway(host: host, port: port)
         }
       }
+    case .proxy(let path):
+      return [("localhost", 0, false), ("localhost", 65_536, false), ("localhost", 65_535, true)].map {
+        host, port, isGood in
+        Attempt(text: "{ url: \"http://\(host):\(port)\" }", isGood: isGood) {
+          $0[keyPath: path] = AppConfiguration.Proxy(.http, host: host, port: port)
+        }
+      }
     case .text, .file, .word: return []
     }
   }
@@ -98,6 +105,7 @@ struct AppSettingTests {
     (other.rateLimit, other.weight, other.patience) = (7, 9, .seconds(77))
     other.feedbackService = AppConfiguration.Gateway(host: "localhost", port: 1)
     other.credential = .certificate(file: "other.pem")
+    other.proxy = AppConfiguration.Proxy(.socks5, host: "localhost", port: 1)
     #expect(Self.app(.binary).adopting(other) == other)
     other.attempts = 1
     other.connections = 2...3

@@ -114,6 +114,7 @@ extension AppConfiguration {
     var app = self
     app.credential = Credential(credential.settings.mapPaths(CampaignContext.Send.absolute))
     app.trustedAuthorities = trustedAuthorities.map(CampaignContext.Send.absolute)
+    app.proxy = proxy?.mapPaths(CampaignContext.Send.absolute)
     return app
   }
 }
@@ -135,6 +136,15 @@ struct StoredApp: Codable, Sendable {
     var bytes: Int
   }
 
+  private struct Proxy: Codable {
+    var scheme: ProxyScheme
+    var host: String
+    var port: Int
+    var username: String?
+    var password: ProxyPassword?
+    var trust: String?
+  }
+
   private var id: String
   private var topic: String?
   private var environment: PushEnvironment
@@ -148,6 +158,7 @@ struct StoredApp: Codable, Sendable {
   private var gateway: Endpoint?
   private var feedbackService: Endpoint?
   private var trust: String?
+  private var proxy: Proxy?
   private var connections: ClosedRange<Int>
   private var connectionsPerMinute: Int?
   private var batching: Batching
@@ -178,6 +189,11 @@ struct StoredApp: Codable, Sendable {
     gateway = app.gateway?.endpoint
     feedbackService = app.feedbackService?.endpoint
     trust = app.trustedAuthorities
+    proxy = app.proxy.map { proxy in
+      Proxy(
+        scheme: proxy.scheme.wire, host: proxy.host, port: proxy.port, username: proxy.login?.username,
+        password: proxy.login?.password, trust: proxy.trustedAuthorities)
+    }
     connections = app.connections
     connectionsPerMinute = app.connectionsPerMinute
     batching = Batching(maxBytes: app.batching.byteCount, maxDelay: app.batching.delay)
@@ -199,6 +215,15 @@ struct StoredApp: Codable, Sendable {
     app.gateway = gateway.map(AppConfiguration.Gateway.init)
     app.feedbackService = feedbackService.map(AppConfiguration.Gateway.init)
     app.trustedAuthorities = trust
+    if let proxy {
+      var stored = AppConfiguration.Proxy(
+        AppConfiguration.Proxy.Scheme(wire: proxy.scheme), host: proxy.host, port: proxy.port)
+      if let username = proxy.username, let password = proxy.password {
+        stored.login = AppConfiguration.Proxy.Login(username: username, password: password)
+      }
+      stored.trustedAuthorities = proxy.trust
+      app.proxy = stored
+    }
     app.connections = connections
     app.connectionsPerMinute = connectionsPerMinute
     app.batching.byteCount = batching.maxBytes

@@ -2,7 +2,7 @@ internal import Foundation
 internal import PushTransport
 
 extension AppConfiguration {
-  /// The files that say who the app is and whom it trusts.
+  /// The files that say who the app is and whom it trusts, its gateway and its proxy.
   package var credentialFiles: [String] {
     let files: [String?] =
       switch credential.settings {
@@ -10,7 +10,7 @@ extension AppConfiguration {
       case .tokenKey(let key): [key.file]
       case .certificateInMemory, .tokenKeyInMemory: []
       }
-    return (files + [trustedAuthorities]).compactMap { $0 }
+    return (files + [trustedAuthorities]).compactMap { $0 } + (proxy?.files ?? [])
   }
 
   /// A digest of the content of these files: it differs after every change.

@@ -31,6 +31,8 @@ public struct AppConfiguration: Hashable, Sendable {
   /// A PEM file with the authorities that the gateway's certificate is checked against. Default
   /// nil: the system's.
   public var trustedAuthorities: String?
+  /// The way to the gateway and the feedback service. Default nil: they are connected to directly.
+  public var proxy: Proxy?
   /// The push type of notifications that set none (HTTP/2). Default
   /// ``PushNotification/PushType/alert``.
   public var pushType = PushNotification.PushType.alert

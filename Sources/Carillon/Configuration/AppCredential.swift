@@ -19,8 +19,6 @@ package enum AppCredential: Hashable, Sendable, Codable {
     }
   }
 
-  package var certificateFiles: CredentialFiles? { if case .certificate(let files) = self { files } else { nil } }
-
   /// The same credential with every path changed.
   package func mapPaths(_ change: (String) -> String) -> AppCredential {
     switch self {

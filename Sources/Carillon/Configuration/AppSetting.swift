@@ -20,6 +20,8 @@ package struct AppSetting: Sendable {
     case text(any Path<String?>)
     case file(any Path<String?>)
     case gateway(any Path<AppConfiguration.Gateway?>)
+    /// Nil: none.
+    case proxy(any Path<AppConfiguration.Proxy?>)
     case word(any Path<String>, [String])
   }
 
@@ -62,6 +64,7 @@ package struct AppSetting: Sendable {
     AppSetting("gateway", .gateway(\.gateway)),
     AppSetting("feedback.service", .gateway(\.feedbackService), only: .binary, isLive: true),
     AppSetting("trust", .file(\.trustedAuthorities)),
+    AppSetting("proxy", .proxy(\.proxy), isLive: true),
     AppSetting("connections.min", .integer(\.leastConnections, Bounds.connections)),
     AppSetting("connections.max", .integer(\.mostConnections, Bounds.connections)),
     AppSetting("connections.per-minute", .optionalInteger(\.connectionsPerMinute, Bounds.connectionsPerMinute)),
@@ -102,6 +105,7 @@ package struct AppSetting: Sendable {
         (1...65535).contains(gateway.port) && !gateway.host.isEmpty
           ? nil : "must be a host, and a port from 1 to 65535, not \(gateway)"
       }
+    case .proxy(let path): return configuration[keyPath: path]?.problem
     case .word: return nil
     }
   }
@@ -114,6 +118,7 @@ package struct AppSetting: Sendable {
     case .rate(let path): first[keyPath: path] == second[keyPath: path]
     case .text(let path), .file(let path): first[keyPath: path] == second[keyPath: path]
     case .gateway(let path): first[keyPath: path] == second[keyPath: path]
+    case .proxy(let path): first[keyPath: path] == second[keyPath: path]
     case .word(let path, _): first[keyPath: path] == second[keyPath: path]
     }
   }
@@ -140,6 +145,7 @@ package struct AppSetting: Sendable {
     case .rate(let path): target[keyPath: path] = source[keyPath: path]
     case .text(let path), .file(let path): target[keyPath: path] = source[keyPath: path]
     case .gateway(let path): target[keyPath: path] = source[keyPath: path]
+    case .proxy(let path): target[keyPath: path] = source[keyPath: path]
     case .word(let path, _): target[keyPath: path] = source[keyPath: path]
     }
   }

@@ -2,12 +2,14 @@ internal import PushEngine
 package import PushTransport
 package import PushWire
 
-/// What an app shows its gateway: its credential, read and checked, and the TLS context of its
-/// connections.
+/// What an app shows its gateway, and the way there: its credential and its proxy, read and
+/// checked, and the TLS context of its connections.
 package struct ResolvedCredential: Sendable {
   /// A client's, with the credential and the trust of the settings; over HTTP/2 it demands `h2` by
   /// ALPN.
-  package let context: TLSContext
+  let context: TLSContext
+  /// Nil: its gateway is connected to directly.
+  var proxy: SocketDialer.Proxy?
   /// Nil where a token key says who sends.
   package let certificate: CertificateInspection?
   /// Nil where a certificate says who sends.
@@ -57,7 +59,8 @@ package struct ResolvedCredential: Sendable {
       credential: credential, trust: app.trustedAuthorities.map(Trust.file) ?? .system)
     if app.transport.isHTTP2 { client.applicationProtocols = [ApplicationProtocol.http2] }
     return ResolvedCredential(
-      context: try TLSContext(client: client), certificate: credential?.inspection, tokens: tokens, digest: digest)
+      context: try TLSContext(client: client), proxy: try app.proxy?.resolve(), certificate: credential?.inspection,
+      tokens: tokens, digest: digest)
   }
 
   /// The same, with the error of the library.
@@ -85,9 +88,13 @@ package struct ResolvedCredential: Sendable {
     case .certificateInMemory: break
     case .tokenKey, .tokenKeyInMemory: kind = .token
     }
+    // Nothing goes around a proxy, whatever cannot be used.
+    var proxy = app.proxy
+    proxy?.login = nil
+    proxy?.trustedAuthorities = nil
     let client = TLSClientConfiguration(credential: nil, trust: .system)
     return ResolvedCredential(
-      context: try TLSContext(client: client), certificate: certificate, tokens: nil,
+      context: try TLSContext(client: client), proxy: try proxy?.resolve(), certificate: certificate, tokens: nil,
       digest: app.credentialDigest, defect: Defect(reason: problem.description, kind: kind))
   }
 
@@ -114,7 +121,12 @@ package struct ResolvedCredential: Sendable {
       http2.policy.pingInterval = app.http2.pingInterval
       rules.transport = .http2(http2)
     }
-    return AppPlan(configuration: rules, dialer: SocketDialer(host: gateway.host, port: gateway.port, context: context))
+    return AppPlan(configuration: rules, dialer: dialer(to: gateway))
+  }
+
+  /// Connects as the app, and on its way.
+  package func dialer(to endpoint: Endpoint) -> SocketDialer {
+    SocketDialer(host: endpoint.host, port: endpoint.port, context: context, proxy: proxy)
   }
 }
 

@@ -240,7 +240,8 @@ final class DeploymentCore: Sendable {
     _ = try await reconfigure(entry, configuration, evenIfSame: true)
   }
 
-  /// Gives an app another credential and other limits. Its other settings stay as they are.
+  /// Gives an app another credential, another proxy and other limits. Its other settings stay as
+  /// they are.
   ///
   /// - Parameter evenIfSame: whether connections are renewed although they show this credential.
   /// - Returns: whether they are renewed.
@@ -252,7 +253,7 @@ final class DeploymentCore: Sendable {
     // files no longer.
     let isSame =
       !evenIfSame && known.defect == nil && configuration.credential == before.credential
-      && configuration.credentialDigest == known.digest
+      && configuration.proxy == before.proxy && configuration.credentialDigest == known.digest
     var credential = known
     if !isSame { credential = try AppEntry.resolve(configuration, registry, at: wallClock) }
     entry.replace(configuration, credential)

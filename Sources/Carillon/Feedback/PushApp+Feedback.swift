@@ -88,8 +88,7 @@ private final class FeedbackConnection: Sendable {
     let runtime = try await core.runtime(of: entry, evenIfStopped: true)
     let endpoint = service?.endpoint ?? entry.configuration.feedbackOrDefault
     let buffer = FeedbackBuffer()
-    let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: entry.credential.context)
-    let reader = FeedbackReader(dialer: dialer, endpoint: endpoint, output: buffer)
+    let reader = FeedbackReader(dialer: entry.credential.dialer(to: endpoint), endpoint: endpoint, output: buffer)
     // A deployment that ends lets the list end first.
     let registered = runtime.runs.add(RunRegistry.Run(drain: {}, cancel: { reader.cancel(DeploymentCore.hasEnded) }))
     guard let registered else { throw DeploymentCore.hasEnded }

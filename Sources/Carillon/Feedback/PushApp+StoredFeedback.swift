@@ -14,8 +14,7 @@ extension PushApp {
     if let defect = entry.credential.defect { throw CarillonError(.credential, defect.reason) }
     let endpoint = entry.configuration.feedbackOrDefault
     let reader = FeedbackReader(
-      dialer: SocketDialer(host: endpoint.host, port: endpoint.port, context: entry.credential.context),
-      endpoint: endpoint, output: output)
+      dialer: entry.credential.dialer(to: endpoint), endpoint: endpoint, output: output)
     let logger = core.logger
     let result: Result<Int, CarillonError> = await withTaskCancellationHandler {
       do throws(CarillonError) {

@@ -19,15 +19,17 @@ struct ChannelOptions: ParsableArguments {
   @Option(help: .init("The app's bundle identifier (default: the certificate's).", valueName: "bundle"))
   var topic: String?
   @OptionGroup var identity: IdentityOptions
+  @OptionGroup var way: ProxyOptions
   @OptionGroup var key: TokenKeyOptions
   @Flag(help: "One JSON object on standard output.") var json = false
 
   func check() throws {
     try identity.check()
+    try way.check()
     if let gateway { _ = try Options.endpoint(gateway, flag: "--gateway") }
     if config != nil {
       try identity.refuse(besides: "--config")
-      let besides = [("--environment", environment != nil), ("--topic", topic != nil)] + key.given
+      let besides = [("--environment", environment != nil), ("--topic", topic != nil)] + key.given + way.given
       try Options.exclude(besides, "--config", because: "the configuration file sets it")
       return
     }
@@ -60,6 +62,7 @@ struct ChannelOptions: ParsableArguments {
       id: topic ?? "app", topic: topic, transport: AppConfiguration.Transport(.http2, environment ?? .production),
       credential: AppConfiguration.Credential(credential))
     own.trustedAuthorities = identity.trust
+    own.proxy = try way.proxyOfFlags()
     return own
   }
 

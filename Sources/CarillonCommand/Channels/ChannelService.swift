@@ -78,7 +78,8 @@ struct ChannelService: Sendable {
       method: method, authority: endpoint.authority,
       path: "/1/apps/\(bundle)/\(isForAll ? "all-channels" : "channels")", fields: fields, payload: body)
     let reply = try await ProviderExchange.run(
-      template, authorization: try authorization(), to: endpoint, context: credential.context, timeout: Self.timeout)
+      template, authorization: try authorization(), to: endpoint, through: credential.dialer(to: endpoint),
+      timeout: Self.timeout)
     guard (200..<300).contains(reply.status) else {
       let reason = ProviderErrorBody(parsing: reply.body).reason
       let text = unsafe reply.body.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }

@@ -39,15 +39,15 @@ final class ProviderExchange: LinkDelegate {
   /// Sends a request and returns the reply.
   ///
   /// - Parameters:
-  ///   - authorization: the value of that header, or nil where the context has a certificate.
-  ///   - context: a client's that demands h2.
+  ///   - authorization: the value of that header, or nil where the dialer shows a certificate.
+  ///   - dialer: to the endpoint, as a client that demands h2.
   ///   - timeout: for everything together.
   static func run(
-    _ template: RequestTemplate, authorization: String?, to endpoint: Endpoint, context: TLSContext, timeout: Duration
+    _ template: RequestTemplate, authorization: String?, to endpoint: Endpoint, through dialer: SocketDialer,
+    timeout: Duration
   ) async throws(CarillonError) -> HTTP2Reply {
     let exchange = try ProviderExchange(template, authorization: authorization, endpoint: endpoint)
     let loops = LoopGroup(threads: 1)
-    let dialer = SocketDialer(host: endpoint.host, port: endpoint.port, context: context)
     let result = await withCheckedContinuation { continuation in
       exchange.state.withLock { $0.ending = continuation }
       let loop = loops.loops[0]

@@ -52,6 +52,7 @@ struct SendCommand: AsyncParsableCommand {
 
   @OptionGroup(title: "What is sent") var content: ContentFlags
   @OptionGroup(title: "The gateway") var gateway: GatewayFlags
+  @OptionGroup(title: "The gateway") var way: ProxyOptions
   @OptionGroup(title: "The credential") var identity: IdentityOptions
   @OptionGroup(title: "The credential") var key: TokenKeyOptions
   @OptionGroup(title: "The binary protocol") var binary: BinaryFlags
@@ -64,6 +65,7 @@ struct SendCommand: AsyncParsableCommand {
   /// an unknown flag is reported before a missing one.
   private func check() throws {
     try identity.check()
+    try way.check()
     try journalFlags.check()
     if journalFlags.resume { return try checkResume() }
     if content.campaign == nil { try checkContent() } else { try checkCampaignFile() }
@@ -74,7 +76,7 @@ struct SendCommand: AsyncParsableCommand {
   }
 
   /// Flags for the app and its gateway.
-  private var aboutApp: [(String, Bool)] { gateway.given + key.given + binary.given }
+  private var aboutApp: [(String, Bool)] { gateway.given + way.given + key.given + binary.given }
 
   private func checkCampaignFile() throws {
     guard gateway.config != nil else {
@@ -232,6 +234,7 @@ struct SendCommand: AsyncParsableCommand {
     try gateway.apply(to: &app)
     try binary.apply(to: &app)
     app.trustedAuthorities = identity.trust
+    app.proxy = try way.proxyOfFlags()
     return SendPlan(
       apps: [app], entries: [try entry(app.id, payload, content.tokens)], isNamedByTopic: content.app == nil)
   }

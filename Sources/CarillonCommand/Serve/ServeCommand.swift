@@ -82,7 +82,9 @@ struct ServeCommand: AsyncParsableCommand {
   }
 
   private func check(_ configuration: ServerConfiguration) async throws {
-    let report = await ServeCheck.run(configuration, file: config, at: NIOLoop.wallClock) { admin in
+    let report = await ServeCheck.run(
+      configuration, file: config, at: NIOLoop.wallClock, environment: ProcessInfo.processInfo.environment
+    ) { admin in
       let address = ServiceAddress(host: admin.host, port: admin.port)
       return (try? await APIClient(address, key: nil).send(.get("/healthz"))) != nil
     }

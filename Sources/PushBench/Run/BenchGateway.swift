@@ -13,9 +13,7 @@ struct BenchGateway: Sendable {
     /// The topic over HTTP/2; nil: the certificate's.
     var topic: String?
 
-    func dialer(app: Int) -> SocketDialer {
-      SocketDialer(host: endpoint.host, port: endpoint.port, context: credentials[app].context)
-    }
+    func dialer(app: Int) -> SocketDialer { credentials[app].dialer(to: endpoint) }
 
     func transport(_ settings: BenchSettings, app: Int) -> AppTransport {
       guard settings.transport == .http2 else { return .binary }

@@ -39,11 +39,7 @@ final class ChannelStore: Sendable {
 
   /// Base64 with padding, as the service writes channel identifiers.
   private static func text(_ bytes: [UInt8]) -> String {
-    let text = Base64URL.encode(bytes).map {
-      $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == UInt8(ascii: "_") ? UInt8(ascii: "/") : $0
-    }
-    let padding = [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
-    return String(decoding: text + padding, as: UTF8.self)
+    String(decoding: Base64URL.encodePadded(bytes), as: UTF8.self)
   }
 
   /// Checks that a text has the form of a channel identifier.

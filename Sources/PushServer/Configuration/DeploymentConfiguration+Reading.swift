@@ -20,12 +20,13 @@ extension DeploymentConfiguration {
     self.init()
     var reader = try YAMLReader(node)
     let apps = reader.take("apps")
+    let proxy = try AppConfiguration.Proxy.forAll(&reader)
     if let value = reader.take("journal") { journal = try JournalConfiguration(value) }
     for key in ServerConfiguration.keys { _ = reader.take(key) }
     try reader.finish()
     self.apps = try node.apps(apps) { node throws(ConfigurationError) in
       var sections = try YAMLSections(node)
-      let app = try AppConfiguration(&sections)
+      let app = try AppConfiguration(&sections, proxy: proxy)
       for key in Tenant.keys { _ = try sections.take(key) }
       try sections.finish()
       return app
@@ -69,14 +70,17 @@ extension JournalConfiguration {
 }
 
 extension AppConfiguration {
-  /// - Parameter sections: what they have left belongs to a service, or is an error.
-  init(_ sections: inout YAMLSections) throws(ConfigurationError) {
+  /// - Parameters:
+  ///   - sections: what they have left belongs to a service, or is an error.
+  ///   - proxy: of an app that says nothing of one.
+  init(_ sections: inout YAMLSections, proxy: Proxy?) throws(ConfigurationError) {
     let id = try sections.require("id", example: "news")
     if let problem = Self.problem(ofID: try id.text()) { throw id.error(problem) }
     let credential = try sections.require("credential", example: "{ certificate: news.pem, key: news.key }")
     self.init(
       id: try id.text(), topic: nil, transport: Transport(.binary),
       credential: Credential(try AppCredential(credential)))
+    self.proxy = proxy
     for setting in AppSetting.all {
       if let value = try sections.take(setting.key) { try setting.read(value, into: &self) }
     }
@@ -112,8 +116,40 @@ extension AppSetting {
         throw node.error("must be host:port, as in gateway.example.com:2195, not \(try node.text().cited)")
       }
       app[keyPath: path] = AppConfiguration.Gateway(endpoint)
+    case .proxy(let path): app[keyPath: path] = try AppConfiguration.Proxy.read(node)
     case .word(let path, let words): app[keyPath: path] = try node.word(of: words)
     }
+  }
+}
+
+extension AppConfiguration.Proxy {
+  /// What the file has for all apps.
+  static func forAll(_ reader: inout YAMLReader) throws(ConfigurationError) -> AppConfiguration.Proxy? {
+    guard let value = reader.take("proxy") else { return nil }
+    return try read(value)
+  }
+
+  /// `none`, or `{ url, username, password-file, trust }`.
+  fileprivate static func read(_ node: YAMLNode) throws(ConfigurationError) -> AppConfiguration.Proxy? {
+    if case .text("none") = node.content { return nil }
+    var reader = try YAMLReader(node)
+    let url = try reader.require("url", example: "http://proxy.example.com:3128")
+    let text = try url.text()
+    var proxy: AppConfiguration.Proxy
+    do throws(ValueError) { proxy = try AppConfiguration.Proxy(url: text) } catch {
+      throw url.error(error.problem)
+    }
+    let username = try reader.take("username")?.text()
+    let passwordFile = try reader.take("password-file")?.filePath()
+    proxy.trustedAuthorities = try reader.take("trust")?.filePath()
+    try reader.finish()
+    switch (username, passwordFile) {
+    case (nil, nil): break
+    case (let username?, let file?): proxy.login = .username(username, passwordFile: file)
+    default: throw node.error("needs both username and password-file, or none of them")
+    }
+    if let problem = proxy.problem { throw node.error(problem) }
+    return proxy
   }
 }
 

@@ -21,11 +21,13 @@ extension ServerConfiguration {
     var reader = try YAMLReader(node)
     let apps = reader.take("apps")
     let journal = try reader.take("journal").map { node throws(ConfigurationError) in try JournalConfiguration(node) }
+    let proxy = try AppConfiguration.Proxy.forAll(&reader)
     let parts = Self.keys.map { reader.take($0) }
     try reader.finish()
     self.init(
       journal: journal ?? JournalConfiguration(),
-      tenants: try node.apps(apps, { node throws(ConfigurationError) in try Tenant(node) }, id: { $0.id }))
+      tenants: try node.apps(apps, { node throws(ConfigurationError) in try Tenant(node, proxy: proxy) }, id: { $0.id })
+    )
     if let value = parts[0] { api = try API(value) }
     if let value = parts[1] { admin = try Admin(value) }
     if let value = parts[2] { store = try StoreConfiguration(value) }

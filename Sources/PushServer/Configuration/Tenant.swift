@@ -34,9 +34,10 @@ package struct Tenant: Hashable, Sendable {
 }
 
 extension Tenant {
-  init(_ node: YAMLNode) throws(ConfigurationError) {
+  /// - Parameter proxy: of an app that says nothing of one.
+  init(_ node: YAMLNode, proxy: AppConfiguration.Proxy?) throws(ConfigurationError) {
     var sections = try YAMLSections(node)
-    self.init(try AppConfiguration(&sections))
+    self.init(try AppConfiguration(&sections, proxy: proxy))
     for key in Self.keys { if let value = try sections.take(key) { try read(key, value) } }
     try sections.finish()
   }

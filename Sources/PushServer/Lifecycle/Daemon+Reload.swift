@@ -7,8 +7,8 @@ internal import PushWire
 internal import Synchronization
 
 extension Daemon {
-  /// Reads the configuration again: adds and removes apps, and replaces each credential whose files
-  /// have changed. What cannot be read or used changes nothing.
+  /// Reads the configuration again: adds and removes apps, and replaces each proxy, and each
+  /// credential whose files have changed. What cannot be read or used changes nothing.
   func reload(_ campaigns: CampaignRunner) async -> ReloadReport {
     var report = ReloadReport()
     func problem(_ what: String, _ why: String, app: String? = nil) {
@@ -89,7 +89,7 @@ extension Daemon {
     metrics.remove(apps: apps)
   }
 
-  /// - Returns: whether it has another credential.
+  /// - Returns: whether it has another credential or proxy.
   private func use(_ tenant: Tenant, known: Tenant?, isPaused: Bool) async throws(CarillonError) -> Bool {
     guard let known else {
       let added = try deployment.add(tenant.app)

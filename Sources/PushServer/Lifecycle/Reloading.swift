@@ -8,7 +8,7 @@ internal import UnixSignals
 package struct ReloadReport: Hashable, Sendable {
   package var added: [String] = []
   package var removed: [String] = []
-  /// Apps that have another credential: their connections are renewed.
+  /// Apps that have another credential or proxy: their connections are renewed.
   package var refreshed: [String] = []
   /// Changes that count after the next start: keys of the file, an app's behind `app news: `.
   package var waiting: [String] = []

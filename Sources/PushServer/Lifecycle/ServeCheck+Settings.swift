@@ -30,6 +30,16 @@ extension ServeCheck {
 }
 
 extension ServeCheck {
+  /// A proxy that the environment names, which other programs follow.
+  mutating func addProxy(_ tenants: [Tenant], environment: [String: String]) {
+    let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"].filter { environment[$0]?.isEmpty == false }
+    guard let name = names.first, tenants.contains(where: { $0.app.proxy == nil }) else { return }
+    addFact(
+      "proxy", "\(name) is set, and nothing follows it; name the proxy in the configuration, or \"proxy: none\" stays")
+  }
+}
+
+extension ServeCheck {
   /// Whether the process may have as many connections open as the configuration lets it.
   mutating func addOpenFiles(_ need: Int, limit: Int) {
     guard need > limit else { return }
@@ -49,6 +59,9 @@ extension Tenant {
       "its weight is \(app.weight), and without progress for \(Quantity.describe(app.patience)) it is suspended and "
         + "tries again later"
     ]
+    if let proxy = app.proxy {
+      sentences.append("it sends through \(proxy)\(proxy.login.map { " as \($0.username.cited)" } ?? "")")
+    }
     if let quietHours { sentences.append("campaigns pause during \(quietHours), \(timeZone ?? "UTC")") }
     if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }
     if audienceByteCount != usual.audienceByteCount {

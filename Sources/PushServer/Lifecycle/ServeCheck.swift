@@ -26,13 +26,16 @@ package struct ServeCheck: Sendable {
 
   /// - Parameters:
   ///   - unixSeconds: now; certificates must be valid at it.
+  ///   - environment: of the process, which the service does not follow.
   ///   - answers: whether a service answers at the address of its admin listener.
   package static func run(
-    _ configuration: ServerConfiguration, file: String, at unixSeconds: UInt32, answers: (Listen) async -> Bool
+    _ configuration: ServerConfiguration, file: String, at unixSeconds: UInt32, environment: [String: String],
+    answers: (Listen) async -> Bool
   ) async -> ServeCheck {
     var check = ServeCheck()
     let now = Int64(unixSeconds)
     for tenant in configuration.tenants { check.add(tenant, now) }
+    check.addProxy(configuration.tenants, environment: environment)
     check.add(configuration.journal)
     check.add(configuration.store, besides: file, now)
     check.add(configuration.api, now)

@@ -121,7 +121,8 @@ final class SocketLink: Link, @unchecked Sendable {
     closed(reason)
   }
 
-  func connected(_ channel: any Channel, tls: TLSHandler) {
+  /// - Parameter proxy: adds `tls` when the way to the host is open; nil: it is.
+  func connected(_ channel: any Channel, tls: TLSHandler, proxy: ProxyHandler?) {
     guard isConnecting else { return channel.close(mode: .all, promise: nil) }
     state = .handshaking(channel)
     do {
@@ -129,7 +130,7 @@ final class SocketLink: Link, @unchecked Sendable {
       // The link's handler is added first, so that it learns of a failure while the handshake's
       // first message is written.
       try pipeline.addHandler(Handler(self, tls: tls))
-      try pipeline.addHandler(tls, position: .first)
+      if let proxy { try proxy.add(to: pipeline) } else { try pipeline.addHandler(tls, position: .first) }
       try channel.syncOptions?.setOption(.autoRead, value: true)
     } catch {
       reason = .failed("\(error)")
@@ -168,6 +169,7 @@ final class SocketLink: Link, @unchecked Sendable {
 
   fileprivate func caught(_ error: any Error) {
     switch error {
+    case let failure as ProxyFailure: noticed(.unreachable(failure.sentence))
     case TLSFailure.credentialRefused(let sentence): noticed(.credentialRefused(sentence))
     case TLSFailure.peerNotTrusted(let sentence), TLSFailure.handshakeFailed(let sentence):
       noticed(.handshakeFailed(sentence))

@@ -18,4 +18,11 @@ package enum SystemCall {
       return 0
     }
   }
+
+  /// The four or sixteen bytes of an IP address; nil for any other text.
+  static func addressBytes(_ text: String) -> [UInt8]? {
+    var bytes = [UInt8](repeating: 0, count: 16)
+    if unsafe inet_pton(AF_INET, text, &bytes) == 1 { return Array(bytes[..<4]) }
+    return unsafe inet_pton(AF_INET6, text, &bytes) == 1 ? bytes : nil
+  }
 }

@@ -49,7 +49,8 @@ package final class TLSHandler: ChannelDuplexHandler {
 
   private let session: TLSSession
   private let peerClosePolicy: PeerClosePolicy
-  private let handshakeTimeout: TimeAmount
+  /// Counts when the handshake begins.
+  var handshakeTimeout: TimeAmount
   private var phase = Phase.handshaking
   private var context: ChannelHandlerContext?
   private var isStarted = false
@@ -71,7 +72,7 @@ package final class TLSHandler: ChannelDuplexHandler {
   package let buffers: LoopBuffers
 
   /// The limit ends a handshake with a peer that sends a byte now and then.
-  private static let extensionCountLimit = 20
+  static let extensionCountLimit = 20
 
   /// How much of a client is read after its handshake has failed, and for how long.
   private static let refusedByteCountLimit = 256 << 10
@@ -394,7 +395,7 @@ package final class TLSHandler: ChannelDuplexHandler {
 extension Channel {
   /// How many bytes the kernel has received for this connection that were not read; 0 if it does
   /// not report it.
-  fileprivate var unreadByteCount: Int {
+  var unreadByteCount: Int {
     let count = try? pipeline.syncOperations.withUnsafeTransportIfAvailable(of: NIOBSDSocket.Handle.self) {
       descriptor -> Int32 in
       var count: Int32 = 0

@@ -19,6 +19,14 @@ package enum Base64URL {
     return text
   }
 
+  /// The usual Base64 (RFC 4648, section 4): with `+`, `/` and padding.
+  package static func encodePadded(_ bytes: some Collection<UInt8>) -> [UInt8] {
+    let text = encode(bytes).map {
+      $0 == UInt8(ascii: "-") ? UInt8(ascii: "+") : $0 == UInt8(ascii: "_") ? UInt8(ascii: "/") : $0
+    }
+    return text + [UInt8](repeating: UInt8(ascii: "="), count: (4 - text.count % 4) % 4)
+  }
+
   /// Nil if there is any other character, padding included, if no bytes have this length, or if the
   /// bits after the last byte are not zero.
   package static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {

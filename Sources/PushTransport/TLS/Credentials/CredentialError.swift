@@ -9,6 +9,10 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   case openToOthers(file: String, mode: UInt32)
   /// The file contains a passphrase, and its permission bits give other users access.
   case passphraseOpenToOthers(file: String, mode: UInt32)
+  /// The same of a file with a password.
+  case passwordOpenToOthers(file: String, mode: UInt32)
+  /// The first line of the file is empty, or above the limit of passwords.
+  case passwordUnusable(file: String)
   /// Deriving the key from the passphrase would take too long. The file may come from anywhere, so
   /// the work has a limit.
   case derivationTooLong(file: String, rounds: Int64)
@@ -49,6 +53,11 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .passphraseOpenToOthers(let file, let mode):
       "\(file) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "
         + "run: chmod 600 \(Self.quoted(file))"
+    case .passwordOpenToOthers(let file, let mode):
+      "\(file) holds a password that other users can read (mode 0\(String(mode, radix: 8))); "
+        + "run: chmod 600 \(Self.quoted(file))"
+    case .passwordUnusable(let file):
+      "\(file) must have a password in its first line, of at most \(ProxyCredentials.byteCountLimit) bytes"
     case .derivationTooLong(let file, let rounds):
       "\(file) needs at least \(rounds) rounds of key derivation, and the limit is \(DerivationBudget.roundLimit); "
         + "export it again with 600000 rounds for each key"
