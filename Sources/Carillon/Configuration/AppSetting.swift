@@ -123,7 +123,8 @@ package struct AppSetting: Sendable {
     }
   }
 
-  /// Its value; nil: it is the path of a file.
+  /// Its value; nil: it is the path of a file, or the way out of a network, which each machine has
+  /// of its own.
   package func text(in configuration: AppConfiguration) -> String? {
     switch value {
     case .integer(let path, _), .byteCount(let path, _): "\(configuration[keyPath: path])"
@@ -131,7 +132,7 @@ package struct AppSetting: Sendable {
     case .optionalInteger(let path, _): configuration[keyPath: path].map { "\($0)" } ?? ""
     case .rate(let path): configuration[keyPath: path].map { "\($0)" } ?? ""
     case .text(let path): configuration[keyPath: path] ?? ""
-    case .file: nil
+    case .file, .proxy: nil
     case .gateway(let path): configuration[keyPath: path].map { "\($0)" } ?? ""
     case .word(let path, _): configuration[keyPath: path]
     }
