@@ -276,7 +276,8 @@ package struct NodePace: Hashable, Sendable {
   var longestPause: Duration { lookInterval * 3 }
   /// How long a process waits for another one of the same name, which may be ending.
   var nameWait: Duration { lease * 6 }
-  /// How long a node uses a share of a rate, and sends what others may take over, after it asked for
-  /// the last word that it got. Others wait for the lease: clocks of different speeds measure it.
+  /// How long a node uses a share of a rate, and sends what others may take over, after it asked
+  /// for the last word that it got. Others wait for the lease: clocks of different speeds measure
+  /// it.
   var validity: Duration { lease * 3 / 5 }
 }

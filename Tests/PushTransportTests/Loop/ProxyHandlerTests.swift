@@ -131,7 +131,8 @@ struct ProxyHandlerTests {
     // The proxy and the host in one: it opens the way, and its second TLS is the host's.
     let server = EmbeddedChannel()
     let serverBuffers = LoopBuffers()
-    let outer = TLSHandler(try TLSSession(try material.serverContext(clients: .none)), buffers: serverBuffers)
+    let outer = TLSHandler(
+      try TLSSession(try material.serverContext(clients: ClientCertificatePolicy.none)), buffers: serverBuffers)
     let inner = TLSHandler(try TLSSession(try material.serverContext()), buffers: serverBuffers)
     let received = Watcher()
     try server.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
@@ -173,7 +174,7 @@ struct ProxyHandlerTests {
     let client = try Client(material, .https)
     let stranger = try Material()
     let server = EmbeddedChannel(
-      handler: TLSHandler(try TLSSession(try stranger.serverContext(clients: .none))))
+      handler: TLSHandler(try TLSSession(try stranger.serverContext(clients: ClientCertificatePolicy.none))))
     try server.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     for _ in 0..<4 {
       try server.writeInbound(ByteBuffer(bytes: try client.sent()))
