@@ -74,23 +74,27 @@ internal import Testing
     let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed)
     let server = Task(executorPreference: loop) { await app.run() }
     defer { server.cancel() }
-    let ledgers = Mutex<[CampaignLedger]>([])
+    let begun = BegunCampaigns()
     for lease in [nil, SendLease(until: loop.now)] {
       var campaign = Campaign(payload: Simulation.commonPayload)
       campaign.lease = lease
       _ = Task(executorPreference: loop) { [campaign] in
         guard let run = try? CampaignRun(campaign, through: app) else { return }
-        ledgers.withLock { $0.append(run.ledger) }
+        begun.ledgers.withLock { $0.append(run.ledger) }
         try? await run.run(TokenList(Scenario.distinctTokens(500, seed: seed)), chunk: AudienceChunk(entryLimit: 500))
       }
       // So that both are in the ring, one behind the other.
       _ = loop.run(limit: .milliseconds(500), stepLimit: 50_000_000) { false }
     }
     _ = loop.run(limit: .seconds(20), stepLimit: 50_000_000) { false }
-    let accounts = ledgers.withLock { $0.map(\.account) }
+    let accounts = begun.ledgers.withLock { $0.map(\.account) }
     #expect(accounts.map(\.submitted) == [500, 500])
     #expect(accounts.map(\.accepted) == [500, 0])
   }
+}
+
+private final class BegunCampaigns: Sendable {
+  let ledgers = Mutex<[CampaignLedger]>([])
 }
 
 /// Looks whether anything is written after a lease.
