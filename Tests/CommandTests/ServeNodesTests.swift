@@ -252,8 +252,9 @@ struct ServeNodesTests {
     #expect(Set(all.map(\.id)).count == Set(all.map(\.token)).count, "a copy has the same identifier")
     let taken = all.compactMap(\.token)
     #expect(Set(taken) == Set(tokens.filter { !$0.hasPrefix("dead") }))
-    // A step ahead, and what was in flight: perhaps nothing, between two steps.
-    #expect(account.possibleDuplicates <= 2 * 1_024)
+    // Two steps, and what was in flight while a busy machine told the ledger late: perhaps nothing,
+    // between two steps.
+    #expect(account.possibleDuplicates <= 4 * 1_024)
     #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
     let service = try await second
     service.process.send(SIGTERM)
