@@ -53,7 +53,7 @@ package struct ProxyCredentials: Hashable, Sendable, CustomStringConvertible, Cu
   /// RFC 1929 has one byte for each length. The same counts for HTTP.
   package static let byteCountLimit = 255
 
-  /// - Parameters: each from 1 to ``byteCountLimit`` bytes. The name has no colon for HTTP.
+  /// Each has from 1 to ``byteCountLimit`` bytes. The name has no colon for HTTP.
   package init(username: [UInt8], password: [UInt8]) { (self.username, self.password) = (username, password) }
 
   package var description: String { "(secret)" }

@@ -59,20 +59,26 @@ struct ProxyHandshakeTests {
   func socks() {
     let port: [UInt8] = [0x08, 0x93]
     let reply: [UInt8] = [5, 0, 0, 1, 0, 0, 0, 0, 0, 0]
+    var expected: [UInt8] = [5, 1, 0]
+    expected += [5, 1, 0, 3, 19]
+    expected += Array("gateway.example.com".utf8)
     let plain = Self.run(.socks5, Self.request(), [[5, 0], reply[...]])
-    let name = Array("gateway.example.com".utf8)
-    #expect(plain.sent == [5, 1, 0] + [5, 1, 0, 3, 19] + name + port)
+    #expect(plain.sent == expected + port)
     #expect(plain.ending == .open(rest: []))
+    expected = [5, 2, 0, 2]
+    expected += [1, 4]
+    expected += Array("user".utf8)
+    expected.append(5)
+    expected += Array("pa:ss".utf8)
+    expected += [5, 1, 0, 1, 127, 0, 0, 1]
     let shown = Self.run(.socks5, Self.request(Self.hosts[2], login: true), [[5, 2], [1, 0], reply[...]])
-    #expect(
-      shown.sent == [5, 2, 0, 2] + [1, 4] + Array("user".utf8) + [5] + Array("pa:ss".utf8)
-        + [5, 1, 0, 1, 127, 0, 0, 1] + port)
+    #expect(shown.sent == expected + port)
     #expect(shown.ending == .open(rest: []))
+    expected = [5, 1, 0, 4]
+    expected += [UInt8](repeating: 0, count: 15)
+    expected.append(1)
     let six = Self.run(.socks5, Self.request(Self.hosts[3]), [[5, 0]])
-    var asked: [UInt8] = [5, 1, 0, 4] + [UInt8](repeating: 0, count: 15)
-    asked += [1]
-    asked += port
-    #expect(Array(six.sent.suffix(22)) == asked)
+    #expect(Array(six.sent.suffix(22)) == expected + port)
     #expect(six.ending == nil)
   }
 
@@ -106,7 +112,11 @@ struct ProxyHandshakeTests {
       case 1: [4] + generator.bytes(16)
       default: [3, 9] + generator.bytes(9)
       }
-    return ((isAsked ? [5, 2, 1, 0] : [5, 0]) + [5, 0, 0] + address + generator.bytes(2) + rest, rest)
+    var bytes: [UInt8] = isAsked ? [5, 2, 1, 0] : [5, 0]
+    bytes += [5, 0, 0]
+    bytes += address
+    bytes += generator.bytes(2)
+    return (bytes + rest, rest)
   }
 
   @Test("a good answer opens the way, however it is divided, and what follows it is the host's", arguments: 1...200)
