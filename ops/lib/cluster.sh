@@ -125,9 +125,8 @@ start_campaign() {
   on 1 POST "$path:start" >/dev/null
   started=$(now)
 }
-arrived() { printf '%s' "$(($(stat --format=%s "$work/record.jsonl") / line_bytes))"; }
-line_bytes=330
-arrived_are() { (($(arrived) >= $1)); }
+# arrived_are NUMBER : of notifications, in the record so far.
+arrived_are() { (($(wc -l <"$work/record.jsonl") >= $1)); }
 has_ended() { on "$1" GET "$path" 2>/dev/null | grep -q '"endedAt":"'; }
 
 # finish_round KIND SERVICE : the campaign ends, and the account is compared with the record.
