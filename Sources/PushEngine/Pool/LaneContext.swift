@@ -62,11 +62,13 @@ final class LaneContext {
     return min(position, end)
   }
 
-  /// A notification that may not be sent before a lease is extended, which wakes the lane.
+  /// A notification that may not be sent before a lease is extended, which wakes the lane. A
+  /// cancelled one is not sent at all.
   func isHeld(at position: UInt64) -> Bool {
     let record = ring.record(at: position)
-    guard record.isNotification, let lease = recorder.ledger(of: record.campaign).lease else { return false }
-    return lease.isOver(at: loop.now)
+    guard record.isNotification else { return false }
+    let ledger = recorder.ledger(of: record.campaign)
+    return !ledger.isCancelled && ledger.lease?.isOver(at: loop.now) ?? false
   }
 
   private func requestIntent(sent: UInt64, largestStep: Int, inFlightCount: Int = 0) {

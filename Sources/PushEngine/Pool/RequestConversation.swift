@@ -69,8 +69,7 @@ final class RequestConversation: Conversation {
     case .dial: return .dial
     case .again(let entry):
       // The journal wakes the lane, or who extends the lease.
-      let isHeld = !shared.campaigns.isCancelled && context.isHeld(at: entry.position)
-      guard !isHeld, !entry.isInDoubt || context.mayResend() else {
+      guard !context.isHeld(at: entry.position), !entry.isInDoubt || context.mayResend() else {
         return afterFlush(.sleep(until: machine.deadline))
       }
       if let step = take(upTo: 1, { _ in takeAgain(entry) }) { return afterFlush(step) }
