@@ -136,7 +136,7 @@ let package = Package(
     .testTarget(
       name: "PushTransportTests",
       dependencies: [
-        "PushTransport", "PushWire", "Support", nioCore, nioPosix,
+        "CNGHTTP2", "PushTransport", "PushWire", "Support", nioCore, nioPosix,
         .product(name: "NIOEmbedded", package: "swift-nio"),
       ],
       swiftSettings: settings),

@@ -23,17 +23,13 @@ final class ProviderExchange: LinkDelegate {
   private let template: RequestTemplate
   private let state: Mutex<State>
 
-  private init(_ template: RequestTemplate, authorization: String?, endpoint: Endpoint) throws(CarillonError) {
+  private init(_ template: RequestTemplate, authorization: String?, endpoint: Endpoint) {
     (self.endpoint, self.template) = (endpoint, template)
     var options = HTTP2ClientSession.Options()
     options.limits.bodyByteCount = Self.bodyByteCountLimit
-    do throws(HTTP2Failure) {
-      let session = try HTTP2ClientSession(options: options)
-      session.setAuthorization(authorization)
-      state = Mutex(State(session: session))
-    } catch {
-      throw CarillonError(.gateway, "\(error)")
-    }
+    let session = HTTP2ClientSession(options: options)
+    session.setAuthorization(authorization)
+    state = Mutex(State(session: session))
   }
 
   /// Sends a request and returns the reply.
@@ -46,7 +42,7 @@ final class ProviderExchange: LinkDelegate {
     _ template: RequestTemplate, authorization: String?, to endpoint: Endpoint, through dialer: SocketDialer,
     timeout: Duration
   ) async throws(CarillonError) -> HTTP2Reply {
-    let exchange = try ProviderExchange(template, authorization: authorization, endpoint: endpoint)
+    let exchange = ProviderExchange(template, authorization: authorization, endpoint: endpoint)
     let loops = LoopGroup(threads: 1)
     let result = await withCheckedContinuation { continuation in
       exchange.state.withLock { $0.ending = continuation }

@@ -214,11 +214,10 @@ final class BinaryConversation: Conversation {
     return true
   }
 
-  func opened() -> Bool {
+  func opened() {
     if !machine.hasBeenOpen { machine.learned(shared.growth.refusalStatistics) }
     machine.opened(now: loop.now)
     if isRenewalDue { machine.renewConnection() }
-    return true
   }
 
   func received(_ bytes: UnsafeRawBufferPointer) -> AfterReceiving {

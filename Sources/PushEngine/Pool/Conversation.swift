@@ -19,8 +19,8 @@ protocol Conversation: AnyObject {
 
   /// Called before a dial. False: no credential is available at present.
   func prepareToDial() -> Bool
-  /// The link has opened. False: it cannot be used and must be closed.
-  func opened() -> Bool
+  /// The link has opened.
+  func opened()
   func received(_ bytes: UnsafeRawBufferPointer) -> AfterReceiving
   /// The link has closed, or was never opened. The context has no link any more.
   func closed(_ reason: LinkClosure) -> ConversationEnd

@@ -240,7 +240,7 @@ actor Lane: LinkDelegate {
 
   private func opened(_ link: any Link) {
     guard link === context.link else { return }
-    guard conversation.opened() else { return link.close() }
+    conversation.opened()
     backlog.connection = .open
     report(.opened(isFirst: !hasBeenOpen))
     hasBeenOpen = true

@@ -323,18 +323,15 @@ final class RequestConversation: Conversation {
     return false
   }
 
-  func opened() -> Bool {
-    do throws(HTTP2Failure) {
-      let session = try HTTP2ClientSession(options: settings.sessionOptions, buffers: loop.buffers)
-      session.setAuthorization(tokens.present?.authorization)
-      tokens.opened()
-      self.session = session
-    } catch { return false }
+  func opened() {
+    let session = HTTP2ClientSession(options: settings.sessionOptions, buffers: loop.buffers)
+    session.setAuthorization(tokens.present?.authorization)
+    tokens.opened()
+    self.session = session
     lastRefusal = nil
     machine.opened(now: loop.now)
     // This connection was dialled with a credential that has been replaced since.
     if nextSource != nil || shared.isHalted { machine.goingAway() }
-    return true
   }
 
   func received(_ bytes: UnsafeRawBufferPointer) -> AfterReceiving {

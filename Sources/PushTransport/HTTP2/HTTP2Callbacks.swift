@@ -1,6 +1,6 @@
 internal import CNGHTTP2
 
-/// The functions that nghttp2 calls for one side of a session, and what both sides have in common.
+/// The functions that nghttp2 calls for a session.
 ///
 /// They are C functions: each gets the address of its core, and finds the stream by nghttp2's user
 /// data.
@@ -18,8 +18,7 @@ struct HTTP2Callbacks {
   ///
   /// - Parameters:
   ///   - configure: sets the options.
-  ///   - create: makes the client's or server's session from callbacks and options. Returns 0 on
-  ///     success.
+  ///   - create: makes the session from callbacks and options. Returns 0 on success.
   func makeSession(
     configure: (_ options: OpaquePointer?) -> Void,
     create: (_ session: inout OpaquePointer?, _ callbacks: OpaquePointer?, _ options: OpaquePointer?) -> Int32
@@ -81,6 +80,13 @@ extension HTTP2GoAway {
 }
 
 extension HTTP2Failure {
+  /// A failure of nghttp2 itself.
+  init(library code: Int) {
+    self.init(
+      errorCode: .internalError,
+      description: unsafe "the HTTP/2 session failed: \(String(cString: nghttp2_strerror(Int32(code))))")
+  }
+
   /// A GOAWAY that nghttp2 sends by itself, because the peer has broken the rules.
   init(givingOut frame: nghttp2_goaway) {
     let goAway = unsafe HTTP2GoAway(frame)

@@ -27,8 +27,6 @@ package struct HTTP2Response {
   package let status: UInt16
   /// Our identifier, or one that the service made.
   package let apnsID: APNSIdentifier?
-  /// The sandbox's own identifier, for its delivery log.
-  package let uniqueID: APNSIdentifier?
   /// `retry-after` in seconds, if it was a number.
   package let retryAfter: UInt32?
   /// `date` in seconds since 1970, only for refusals. It shows the error of our clock.

@@ -1,8 +1,7 @@
-/// The output of a session: one buffer, reused for every flush, so that all frames of a flush are
-/// one write.
+/// The output of a session: one buffer, so that all frames of a flush are one write.
 ///
-/// It holds bytes only between the call that makes them and the write that copies them. So all
-/// sessions of an event loop share one (``LoopBuffers``).
+/// It holds bytes only between the calls that make them and the write that copies them. So the
+/// sessions of an event loop share a few (``LoopBuffers``).
 @safe
 final class HTTP2Output: @unchecked Sendable {
   // Sync: used on one event loop only, by one session at a time.
@@ -10,7 +9,7 @@ final class HTTP2Output: @unchecked Sendable {
   private(set) var count = 0
   private var capacity = 0
 
-  private static let initialCapacity = 64 * 1024
+  private static let initialCapacity = 1024
   /// A larger buffer is freed after use.
   private static let capacityKept = 1024 * 1024
 
@@ -26,17 +25,30 @@ final class HTTP2Output: @unchecked Sendable {
     capacity = 0
   }
 
+  /// Makes room for so many bytes, and returns its address. ``advance(_:)`` says how many were
+  /// written.
   @inline(__always)
-  func append(_ bytes: UnsafeRawPointer, count added: Int) {
-    let base = unsafe room(for: added)
-    unsafe (base + count).copyMemory(from: bytes, byteCount: added)
-    count += added
+  func room(for added: Int) -> UnsafeMutableRawPointer {
+    if let base = unsafe base, capacity - count >= added { return unsafe base + count }
+    return unsafe grow(added) + count
   }
 
   @inline(__always)
-  private func room(for added: Int) -> UnsafeMutableRawPointer {
-    if let base = unsafe base, capacity - count >= added { return unsafe base }
-    return unsafe grow(added)
+  func advance(_ added: Int) { count += added }
+
+  /// The bytes from this place on are taken back.
+  func truncate(to count: Int) { self.count = min(count, self.count) }
+
+  @inline(__always)
+  func append(_ bytes: UnsafeRawPointer, count added: Int) {
+    unsafe room(for: added).copyMemory(from: bytes, byteCount: added)
+    count += added
+  }
+
+  func append(_ bytes: [UInt8]) {
+    unsafe bytes.withUnsafeBytes { bytes in
+      if let base = bytes.baseAddress { unsafe append(base, count: bytes.count) }
+    }
   }
 
   private func grow(_ added: Int) -> UnsafeMutableRawPointer {

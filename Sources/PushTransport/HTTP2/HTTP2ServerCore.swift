@@ -2,17 +2,21 @@ internal import CNGHTTP2
 
 /// The state of a server session for its callbacks. nghttp2 passes them its address.
 @safe
-struct HTTP2ServerCore: HTTP2Core {
+struct HTTP2ServerCore {
   let limits: HTTP2Limits
   let output: HTTP2Output
+  /// The output ends with the first frame that reaches it.
   var outputLimit = 0
   var events: [Event] = []
   var nextEvent = 0
   /// The request of the event that was taken last.
   var lent: UnsafeMutablePointer<HTTP2ServerStream>?
+  /// The stream whose header block is being read.
   var current: UnsafeMutablePointer<HTTP2ServerStream>?
   var openCount = 0
+  /// The last GOAWAY of the client.
   var goAway: HTTP2GoAway?
+  /// The caller has taken the event of the last GOAWAY.
   var isGoAwayReported = true
   var failure: HTTP2Failure?
   /// GOAWAYs of ours that were not output yet. Others come from nghttp2, about a peer that breaks
@@ -41,6 +45,7 @@ struct HTTP2ServerCore: HTTP2Core {
     events.reserveCapacity(16)
   }
 
+  /// Frees everything that it owns. The nghttp2 session must be deleted before.
   mutating func deallocate() {
     for number in unsafe chunks.indices {
       let chunk = unsafe chunks[number]
@@ -153,5 +158,60 @@ struct HTTP2ServerCore: HTTP2Core {
   mutating func settingsAcknowledged() {
     guard !announced.isEmpty else { return }
     if let limit = announced.removeFirst() { acknowledgedLimit = limit }
+  }
+}
+
+// MARK: What the callbacks call
+
+extension HTTP2ServerCore {
+  /// - Parameter data: nghttp2's user data of a session.
+  @inline(__always)
+  static func core(_ data: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<Self>? {
+    unsafe data?.assumingMemoryBound(to: Self.self)
+  }
+
+  @inline(__always)
+  static func stream(_ session: OpaquePointer?, _ streamID: Int32) -> UnsafeMutablePointer<HTTP2ServerStream>? {
+    unsafe nghttp2_session_get_stream_user_data(session, streamID)?.assumingMemoryBound(to: HTTP2ServerStream.self)
+  }
+
+  @inline(__always)
+  static func header(
+    _ name: UnsafePointer<UInt8>?, _ nameCount: Int, _ value: UnsafePointer<UInt8>?, _ valueCount: Int,
+    _ data: UnsafeMutableRawPointer?
+  ) -> Int32 {
+    guard let core = unsafe core(data), let stream = unsafe core.pointee.current else { return 0 }
+    let isAcceptable = unsafe core.pointee.field(
+      stream, name: UnsafeRawBufferPointer(start: name, count: nameCount),
+      value: UnsafeRawBufferPointer(start: value, count: valueCount))
+    return isAcceptable ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE.rawValue
+  }
+
+  @inline(__always)
+  static func body(
+    _ session: OpaquePointer?, _ streamID: Int32, _ bytes: UnsafePointer<UInt8>?, _ count: Int,
+    _ data: UnsafeMutableRawPointer?
+  ) -> Int32 {
+    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
+    unsafe core.pointee.received(stream, UnsafeRawBufferPointer(start: bytes, count: count))
+    return 0
+  }
+
+  @inline(__always)
+  static func close(
+    _ session: OpaquePointer?, _ streamID: Int32, _ errorCode: UInt32, _ data: UnsafeMutableRawPointer?
+  ) -> Int32 {
+    guard let core = unsafe core(data), let stream = unsafe stream(session, streamID) else { return 0 }
+    _ = unsafe nghttp2_session_set_stream_user_data(session, streamID, nil)
+    unsafe core.pointee.closed(stream, errorCode)
+    return 0
+  }
+
+  /// A peer may send any number of GOAWAYs, so those of one read become one event.
+  mutating func received(_ goAway: HTTP2GoAway) {
+    self.goAway = goAway
+    guard isGoAwayReported else { return }
+    reportGoAway()
+    isGoAwayReported = false
   }
 }

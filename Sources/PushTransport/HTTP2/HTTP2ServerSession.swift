@@ -22,7 +22,7 @@ package final class HTTP2ServerSession {
   /// More open streams than this end the connection, whatever limit was announced.
   private static let hardStreamLimit: UInt32 = 100_000
 
-  private let connection: HTTP2Connection<HTTP2ServerCore>
+  private let connection: HTTP2ServerConnection
   private var core: UnsafeMutablePointer<HTTP2ServerCore> { unsafe connection.core }
   private var session: OpaquePointer { unsafe connection.session }
   private let fields: UnsafeMutablePointer<nghttp2_nv>
@@ -34,7 +34,7 @@ package final class HTTP2ServerSession {
   ///   session's own.
   /// - Throws: if nghttp2 is out of memory.
   package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
-    connection = unsafe try HTTP2Connection(
+    connection = unsafe try HTTP2ServerConnection(
       HTTP2ServerCore(limits: options.limits, output: buffers.http2Output), buffers.http2Memory
     ) { unsafe HTTP2ServerCallbacks.makeSession($0, $1, answersPings: options.answersPings) }
     unsafe fields = .allocate(capacity: Self.fieldCountLimit)

@@ -1,5 +1,3 @@
-internal import CNGHTTP2
-
 /// An error code of RST_STREAM or GOAWAY (RFC 9113, section 7).
 package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
   package let rawValue: UInt32
@@ -9,14 +7,26 @@ package struct HTTP2ErrorCode: RawRepresentable, Hashable, Sendable {
   package static let noError = HTTP2ErrorCode(rawValue: 0)
   package static let protocolError = HTTP2ErrorCode(rawValue: 1)
   package static let internalError = HTTP2ErrorCode(rawValue: 2)
+  package static let flowControlError = HTTP2ErrorCode(rawValue: 3)
+  package static let frameSizeError = HTTP2ErrorCode(rawValue: 6)
   /// The peer did not process the stream, so its request may be sent again.
   package static let refusedStream = HTTP2ErrorCode(rawValue: 7)
   package static let cancel = HTTP2ErrorCode(rawValue: 8)
+  package static let compressionError = HTTP2ErrorCode(rawValue: 9)
+  package static let enhanceYourCalm = HTTP2ErrorCode(rawValue: 11)
+
+  private static let names = [
+    "NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT", "STREAM_CLOSED",
+    "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR", "CONNECT_ERROR", "ENHANCE_YOUR_CALM",
+    "INADEQUATE_SECURITY", "HTTP_1_1_REQUIRED",
+  ]
 }
 
 extension HTTP2ErrorCode: CustomStringConvertible {
   /// For example `7 REFUSED_STREAM`.
-  package var description: String { unsafe "\(rawValue) \(String(cString: nghttp2_http2_strerror(rawValue)))" }
+  package var description: String {
+    "\(rawValue) \(Self.names.indices.contains(Int(rawValue)) ? Self.names[Int(rawValue)] : "unknown")"
+  }
 }
 
 /// A GOAWAY of the peer.
@@ -63,14 +73,7 @@ package struct HTTP2Limits: Sendable {
 }
 
 extension HTTP2Failure {
-  /// A failure of nghttp2 itself.
-  init(library code: Int) {
-    self.init(
-      errorCode: .internalError,
-      description: unsafe "the HTTP/2 session failed: \(String(cString: nghttp2_strerror(Int32(code))))")
-  }
-
-  /// The reason in the GOAWAY that nghttp2 sends to a peer that breaks the rules.
+  /// The reason in the GOAWAY for a peer that breaks the rules.
   init(goAway code: HTTP2ErrorCode, debugData: String) {
     self.init(
       errorCode: code,

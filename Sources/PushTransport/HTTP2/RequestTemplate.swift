@@ -1,4 +1,3 @@
-internal import CNGHTTP2
 package import PushWire
 
 /// The headers and payload that all requests of a campaign share, made once.
@@ -6,9 +5,21 @@ package import PushWire
 /// The path and a notification's own values are filled in when a request is submitted.
 @safe
 package final class RequestTemplate: @unchecked Sendable {
-  // Sync: written only in init, afterwards only read. The first four are :method, :scheme,
-  // :authority and :path. The path's value is empty for requests to devices.
-  let fields: HTTP2FieldList
+  struct Field {
+    let name: [UInt8]
+    let value: [UInt8]
+    let isIndexed: Bool
+
+    init(_ field: HTTP2Field) {
+      (name, value, isIndexed) = (Array(field.name.utf8), Array(field.value.utf8), field.isIndexed)
+    }
+  }
+
+  // Sync: written only in init, afterwards only read.
+
+  /// The first four are :method, :scheme, :authority and :path. The path's value is empty for
+  /// requests to devices.
+  let fields: [Field]
   /// Where the headers are that a notification may override; nil: the campaign does not have the
   /// header.
   let expirationIndex: Int?
@@ -19,9 +30,8 @@ package final class RequestTemplate: @unchecked Sendable {
   private let payloadBytes: UnsafeMutableRawBufferPointer
 
   static let pathIndex = 3
-  /// The template's headers and those that a request may add: authorization, apns-id, expiration,
-  /// priority, collapse-id.
-  static let fieldCountLimit = 24
+  /// Headers beside those that every request has.
+  private static let fieldCountLimit = 15
 
   /// - Parameters:
   ///   - authority: host, with the port unless it is 443.
@@ -56,14 +66,14 @@ package final class RequestTemplate: @unchecked Sendable {
     method: String, authority: String, path: String, fields: [HTTP2Field], payload: [UInt8], isForDevices: Bool
   ) {
     precondition(
-      fields.count + 4 <= Self.fieldCountLimit - 5,
-      "at most \(Self.fieldCountLimit - 9) headers beside those that every request has")
+      fields.count <= Self.fieldCountLimit,
+      "at most \(Self.fieldCountLimit) headers beside those that every request has")
     let all =
       [
         HTTP2Field(":method", method), HTTP2Field(":scheme", "https"), HTTP2Field(":authority", authority),
         HTTP2Field(":path", path, isIndexed: false),
       ] + fields
-    self.fields = HTTP2FieldList(all)
+    self.fields = all.map(Field.init)
     self.isForDevices = isForDevices
     expirationIndex = all.firstIndex { $0.name == "apns-expiration" }
     priorityIndex = all.firstIndex { $0.name == "apns-priority" }

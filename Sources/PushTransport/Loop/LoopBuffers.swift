@@ -15,19 +15,35 @@ package final class LoopBuffers: @unchecked Sendable {
   var ciphertext = ByteBuffer()
   /// The plaintext of a read.
   var plaintext = ByteBuffer()
-  /// The output of an HTTP/2 session's frames.
+  /// The output of an HTTP/2 server's frames.
   let http2Output = HTTP2Output()
-  /// Memory for HTTP/2 sessions. Unlike the buffers it outlives the call: each session keeps a
+  /// Those of clients' frames that no session uses now. A client keeps one from its first frame
+  /// until its flush.
+  private var outputs: [HTTP2Output] = []
+  /// Memory for HTTP/2 servers. Unlike the buffers it outlives the call: each session keeps a
   /// reference.
   let http2Memory = HTTP2Memory()
   private var batch = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
 
+  private static let outputCountKept = 8
   /// A larger buffer is freed after use.
   static let byteCountKept = 512 * 1024
 
   package init() {}
 
   deinit { unsafe batch.deallocate() }
+
+  /// An empty output.
+  func takeOutput() -> HTTP2Output {
+    let output = outputs.popLast() ?? HTTP2Output()
+    output.clear()
+    return output
+  }
+
+  /// The output is of no use to its session, but its bytes stay until it is taken again.
+  func give(_ output: HTTP2Output) {
+    if outputs.count < Self.outputCountKept { outputs.append(output) }
+  }
 
   /// Returns memory for a batch of frames, at least this many bytes, aligned to a cache line. Its
   /// old content is undefined.

@@ -55,17 +55,37 @@ package struct APNSIdentifier: Hashable, Sendable {
   /// Writes the 36 bytes of the text to the beginning of `destination`. Allocates nothing.
   package func write(into destination: UnsafeMutableRawBufferPointer) {
     precondition(destination.count >= Self.textByteCount, "an apns-id has 36 characters")
-    var offset = 0
-    for index in 0..<32 {
-      if index == 8 || index == 12 || index == 16 || index == 20 {
-        unsafe destination[offset] = UInt8(ascii: "-")
-        offset += 1
-      }
-      let word = index < 16 ? high : low
-      let nibble = UInt8(truncatingIfNeeded: word >> UInt64(60 - index % 16 * 4)) & 15
-      unsafe destination[offset] = nibble < 10 ? 0x30 + nibble : 0x61 + nibble - 10
-      offset += 1
-    }
+    let hyphen = UInt8(ascii: "-")
+    let second = Self.digits(UInt32(truncatingIfNeeded: high))
+    let third = Self.digits(UInt32(truncatingIfNeeded: low >> 32))
+    unsafe destination.storeBytes(
+      of: Self.digits(UInt32(truncatingIfNeeded: high >> 32)).littleEndian, as: UInt64.self)
+    unsafe destination[8] = hyphen
+    unsafe destination.storeBytes(of: UInt32(truncatingIfNeeded: second).littleEndian, toByteOffset: 9, as: UInt32.self)
+    unsafe destination[13] = hyphen
+    unsafe destination.storeBytes(
+      of: UInt32(truncatingIfNeeded: second >> 32).littleEndian, toByteOffset: 14, as: UInt32.self)
+    unsafe destination[18] = hyphen
+    unsafe destination.storeBytes(of: UInt32(truncatingIfNeeded: third).littleEndian, toByteOffset: 19, as: UInt32.self)
+    unsafe destination[23] = hyphen
+    unsafe destination.storeBytes(
+      of: UInt32(truncatingIfNeeded: third >> 32).littleEndian, toByteOffset: 24, as: UInt32.self)
+    unsafe destination.storeBytes(
+      of: Self.digits(UInt32(truncatingIfNeeded: low)).littleEndian, toByteOffset: 28, as: UInt64.self)
+  }
+
+  /// Eight hexadecimal digits of a word, the first one in the lowest byte.
+  @inline(__always)
+  private static func digits(_ word: UInt32) -> UInt64 {
+    // Spreads the bytes to one per 16 bits, then each to two nibbles, the upper one first.
+    let four = UInt64(word.byteSwapped)
+    let pairs = (four | four << 16) & 0x0000_FFFF_0000_FFFF
+    let spread = (pairs | pairs << 8) & 0x00FF_00FF_00FF_00FF
+    let nibbles = (spread >> 4 | spread << 8) & 0x0F0F_0F0F_0F0F_0F0F
+    // The top bit of 0x76 + n is set exactly if n is at least 10. Then "a" − 10 is added instead of
+    // "0".
+    let letters = (nibbles &+ 0x7676_7676_7676_7676) >> 7 & 0x0101_0101_0101_0101
+    return nibbles &+ 0x3030_3030_3030_3030 &+ letters &* 0x27
   }
 }
 

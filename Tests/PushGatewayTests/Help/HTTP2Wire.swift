@@ -1,5 +1,5 @@
 /// HTTP/2 written and read byte by byte after RFC 9113 and RFC 7541, independent of nghttp2, which
-/// both client and service use. Fields are literals without Huffman code.
+/// the service uses, and of our client. Fields are literals without Huffman code.
 enum HTTP2Wire {
   static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
   static let settings = frame(4, 0, 0, [])

@@ -34,8 +34,8 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
 
   init(
     total: UInt64, template: RequestTemplate, options: HTTP2ClientSession.Options = .init(), batch: Int = .max
-  ) throws {
-    session = try HTTP2ClientSession(options: options)
+  ) {
+    session = HTTP2ClientSession(options: options)
     self.total = total
     self.template = template
     self.batch = batch

@@ -31,7 +31,7 @@ struct HTTP2OverTLSTests {
     _ total: UInt64, port: Int, material: Material, group: LoopGroup, protocols: [String] = [ApplicationProtocol.http2],
     options: HTTP2ClientSession.Options = .init(), batch: Int = .max
   ) async throws -> HTTP2TestClient.Result {
-    let client = try HTTP2TestClient(total: total, template: template(), options: options, batch: batch)
+    let client = HTTP2TestClient(total: total, template: template(), options: options, batch: batch)
     let dialer = SocketDialer(
       host: "localhost", port: port, context: try material.clientContext(credential: .some(nil), protocols: protocols))
     _ = dialer.dial(on: group.loops[0], delegate: client)

@@ -40,9 +40,9 @@ struct HTTP2Pair {
 
   init(
     client: HTTP2ClientSession.Options = .init(), server: HTTP2ServerSession.Options = .init(),
-    clientBuffers: LoopBuffers = LoopBuffers(), serverBuffers: LoopBuffers = LoopBuffers()
+    serverBuffers: LoopBuffers = LoopBuffers()
   ) throws {
-    self.client = try HTTP2ClientSession(options: client, buffers: clientBuffers)
+    self.client = HTTP2ClientSession(options: client)
     self.server = try HTTP2ServerSession(options: server, buffers: serverBuffers)
   }
 

@@ -338,7 +338,7 @@ struct HTTP2PropertyTests {
     other.settle()
     for _ in 0..<20_000 { other.toClient += settings }
     other.carryToClient()
-    #expect(other.client.failure?.errorCode == .internalError, "acknowledgements that pile up end the session")
+    #expect(other.client.failure?.errorCode == .enhanceYourCalm, "acknowledgements that pile up end the session")
   }
 
   @Test("requests that come and go take no more memory than those that were open at once")
@@ -362,7 +362,7 @@ struct HTTP2PropertyTests {
         pair.noticed = []
         pair.settle()
       }
-      counts.append(pair.client.allocationCount + pair.server.allocationCount)
+      counts.append(pair.server.allocationCount)
     }
     #expect(counts[1] == counts[5], "\(counts)")
     #expect(pair.heard.count == 1 + 3000)

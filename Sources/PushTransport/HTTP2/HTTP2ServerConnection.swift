@@ -1,10 +1,10 @@
 internal import CNGHTTP2
 
-/// nghttp2's session of one side with the core that its callbacks change. Its owner frees it with
+/// nghttp2's session of a server with the core that its callbacks change. Its owner frees it with
 /// ``deallocate()``.
 @safe
-struct HTTP2Connection<Core: HTTP2Core> {
-  let core: UnsafeMutablePointer<Core>
+struct HTTP2ServerConnection {
+  let core: UnsafeMutablePointer<HTTP2ServerCore>
   let session: OpaquePointer
   private let memory: HTTP2Memory
   private let share: UnsafeMutablePointer<carillon_h2_share>
@@ -13,10 +13,10 @@ struct HTTP2Connection<Core: HTTP2Core> {
   ///   fails.
   /// - Throws: if nghttp2 is out of memory.
   init(
-    _ value: Core, _ memory: HTTP2Memory,
-    make: (UnsafeMutablePointer<Core>, UnsafeMutablePointer<carillon_h2_share>) -> OpaquePointer?
+    _ value: HTTP2ServerCore, _ memory: HTTP2Memory,
+    make: (UnsafeMutablePointer<HTTP2ServerCore>, UnsafeMutablePointer<carillon_h2_share>) -> OpaquePointer?
   ) throws(HTTP2Failure) {
-    let core = UnsafeMutablePointer<Core>.allocate(capacity: 1)
+    let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
     unsafe core.initialize(to: value)
     let share = unsafe carillon_h2_share_new(memory.lists)
     guard let share = unsafe share, let session = unsafe make(core, share) else {
@@ -35,7 +35,7 @@ struct HTTP2Connection<Core: HTTP2Core> {
     unsafe Self.free(core)
   }
 
-  private static func free(_ core: UnsafeMutablePointer<Core>) {
+  private static func free(_ core: UnsafeMutablePointer<HTTP2ServerCore>) {
     unsafe core.pointee.deallocate()
     unsafe core.deinitialize(count: 1)
     unsafe core.deallocate()
