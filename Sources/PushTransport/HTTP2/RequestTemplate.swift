@@ -5,6 +5,8 @@ package import PushWire
 /// The path and a notification's own values are filled in when a request is submitted.
 @safe
 package final class RequestTemplate: @unchecked Sendable {
+  // Sync: written only in init, afterwards only read.
+
   struct Field {
     let name: [UInt8]
     let value: [UInt8]
@@ -14,8 +16,6 @@ package final class RequestTemplate: @unchecked Sendable {
       (name, value, isIndexed) = (Array(field.name.utf8), Array(field.value.utf8), field.isIndexed)
     }
   }
-
-  // Sync: written only in init, afterwards only read.
 
   /// The first four are :method, :scheme, :authority and :path. The path's value is empty for
   /// requests to devices.
