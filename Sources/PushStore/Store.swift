@@ -30,6 +30,16 @@ package protocol Store: Sendable {
   /// When keys were last used.
   func noteUse(of keys: [String: StoreInstant]) async throws(StoreError)
 
+  // MARK: Sessions
+  //
+  // Who is logged in to the dashboard.
+
+  /// Also those that are over.
+  func sessions() async throws(StoreError) -> [StoredSession]
+  /// - Parameter others: the digests of those that end with this.
+  func begin(_ session: StoredSession, ending others: [[UInt8]]) async throws(StoreError)
+  func endSession(_ digest: [UInt8]) async throws(StoreError)
+
   // MARK: Notifications
   //
   // Those that the service accepted, and their outcomes.
@@ -145,7 +155,8 @@ package protocol Store: Sendable {
   ///
   /// - Returns: false if no node of this name is alive.
   func setDraining(_ isDraining: Bool, node: String) async throws(StoreError) -> Bool
-  /// Forgets a node that is not alive, and what was counted of it.
+  /// Forgets a node that is not alive, and what was counted of it. What only its journal has is
+  /// `unknown` from now on, unless a process with that journal goes on with it.
   ///
   /// - Returns: false if it is alive, or unknown.
   func forget(node: String) async throws(StoreError) -> Bool

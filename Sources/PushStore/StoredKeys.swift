@@ -50,3 +50,15 @@ package struct StoredKey: Hashable, Sendable {
     (self.createdAt, self.lastUsedAt, self.revokedAt) = (createdAt, lastUsedAt, revokedAt)
   }
 }
+
+/// A browser in which somebody has shown a key.
+package struct StoredSession: Hashable, Sendable {
+  /// SHA-256 of what the browser has.
+  package let digest: [UInt8]
+  package let keyID: String
+  package let expiresAt: StoreInstant
+
+  package init(digest: [UInt8], keyID: String, expiresAt: StoreInstant) {
+    (self.digest, self.keyID, self.expiresAt) = (digest, keyID, expiresAt)
+  }
+}

@@ -47,6 +47,12 @@ package struct StoredOutcome: Hashable, Sendable {
   package init(state: String, detail: String, app: String) {
     (self.state, self.detail, self.app) = (state, detail, app)
   }
+
+  /// Of a notification that only the journal of a node has that was forgotten. It may be sent yet,
+  /// if a service with that journal serves again.
+  package static func withoutNode(app: String) -> StoredOutcome {
+    StoredOutcome(state: "unknown", detail: "its node was forgotten", app: app)
+  }
 }
 
 package struct OutcomeCounts: Hashable, Sendable {
@@ -60,6 +66,11 @@ package struct OutcomeCounts: Hashable, Sendable {
   package var copies = 0
 
   package init() {}
+
+  package mutating func add(_ count: Int, of outcome: StoredOutcome) {
+    guard count > 0 else { return }
+    others[outcome.state, default: [:]][outcome.detail, default: 0] += count
+  }
 
   package var total: Int { accepted.values.reduce(0, +) + others.values.reduce(0) { $0 + $1.values.reduce(0, +) } }
 }

@@ -6,7 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
-    nodeFacts,
+    nodeFacts, sessions, lostRuns,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -226,6 +226,17 @@ enum PostgreSQLSchema {
       epoch bigint NOT NULL, node text NOT NULL, at bigint NOT NULL, possible_duplicates bigint NOT NULL,
       PRIMARY KEY (campaign, part, first_key, epoch)
     );
+    """
+
+  /// Who is logged in to the dashboard of any node.
+  private static let sessions = """
+    CREATE TABLE sessions (digest bytea PRIMARY KEY, key text NOT NULL, expires_at bigint NOT NULL);
+    """
+
+  /// Runs in the journal of a node that was forgotten.
+  private static let lostRuns = """
+    ALTER TABLE nodes ADD COLUMN journal text NOT NULL DEFAULT '';
+    ALTER TABLE runs ADD COLUMN is_lost bool NOT NULL DEFAULT false;
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

@@ -57,6 +57,27 @@ extension PostgreSQLStore {
       FROM unnest($1::text[], $2::bigint[]) AS used (id, at) WHERE keys.id = used.id
       """, .texts(sorted.map(\.key)), .ints(sorted.map(\.value.milliseconds)))
   }
+
+  // MARK: Sessions
+
+  package func sessions() async throws(StoreError) -> [StoredSession] {
+    try await read("SELECT digest, key, expires_at FROM sessions").map { rows, row in
+      StoredSession(digest: rows.bytes(row, 0), keyID: rows.text(row, 1), expiresAt: rows.instant(row, 2))
+    }
+  }
+
+  package func begin(_ session: StoredSession, ending others: [[UInt8]]) async throws(StoreError) {
+    try await write([
+      PostgreSQLStatement("DELETE FROM sessions WHERE digest = ANY ($1)", .blobs(others)),
+      PostgreSQLStatement(
+        "INSERT INTO sessions VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", .bytes(session.digest),
+        .text(session.keyID), .instant(session.expiresAt)),
+    ])
+  }
+
+  package func endSession(_ digest: [UInt8]) async throws(StoreError) {
+    try await write("DELETE FROM sessions WHERE digest = $1", .bytes(digest))
+  }
 }
 
 extension AppReach {

@@ -38,14 +38,15 @@ extension PostgreSQLStore {
       // What its former process has told counts no more.
       PostgreSQLStatement(
         """
-        INSERT INTO nodes (name, incarnation, beat, is_alive, joined_at, beat_at)
-        SELECT $1, nextval('incarnations'), 0, true, \(Self.now), \(Self.now)
+        INSERT INTO nodes (name, incarnation, beat, is_alive, joined_at, beat_at, journal)
+        SELECT $1, nextval('incarnations'), 0, true, \(Self.now), \(Self.now), $3
         WHERE NOT EXISTS (SELECT 1 FROM nodes WHERE is_alive AND name = $1 AND incarnation <> $2)
         ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, beat = 0, is_alive = true,
           is_lost = false, is_draining = false, joined_at = excluded.joined_at, beat_at = excluded.beat_at,
-          version = '', configuration = '', address = '', pending_count = 0, lease = excluded.lease, clock_offset = NULL
+          version = '', configuration = '', address = '', pending_count = 0, lease = excluded.lease, clock_offset = NULL,
+          journal = excluded.journal
         RETURNING incarnation
-        """, .text(node), .int(former ?? 0)),
+        """, .text(node), .int(former ?? 0), .text(settings.writer)),
       // What its former process did, it goes on with.
       PostgreSQLStatement(
         """
@@ -110,11 +111,17 @@ extension PostgreSQLStore {
 
   package func forget(node: String) async throws(StoreError) -> Bool {
     let rows = try await write([
+      PostgreSQLStatement(
+        """
+        UPDATE runs SET is_lost = true, ended_at = \(Self.now) FROM nodes
+        WHERE name = $1 AND NOT is_alive AND runs.node = journal AND ended_at IS NULL
+          AND NOT EXISTS (SELECT 1 FROM nodes AS other WHERE other.is_alive AND other.journal = nodes.journal)
+        """, .text(node)),
       PostgreSQLStatement("DELETE FROM nodes WHERE name = $1 AND NOT is_alive", .text(node)),
       PostgreSQLStatement(
         "DELETE FROM takeovers WHERE node = $1 AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = $1)", .text(node)),
     ])
-    return rows[0].changedCount == 1
+    return rows[1].changedCount == 1
   }
 
   // MARK: Their work

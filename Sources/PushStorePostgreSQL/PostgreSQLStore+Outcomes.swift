@@ -35,7 +35,7 @@ extension PostgreSQLStore {
         SELECT app, EXISTS (SELECT 1 FROM copies WHERE run = number AND first <= $3 AND last >= $3),
           (SELECT confirmation FROM (
             SELECT last, confirmation FROM accepted WHERE run = number AND first <= $3 ORDER BY first DESC LIMIT 1
-          ) AS found WHERE last >= $3), state, detail, ended_at IS NULL
+          ) AS found WHERE last >= $3), state, detail, ended_at IS NULL, is_lost
         FROM runs LEFT JOIN not_accepted ON run = number AND line = $3 WHERE high = $1 AND low = $2
         """, values: key),
     ])
@@ -49,6 +49,8 @@ extension PostgreSQLStore {
       found.outcome = StoredOutcome(state: "accepted", detail: confirmation, app: app)
     } else if let state = rows[1].optionalText(0, 3) {
       found.outcome = StoredOutcome(state: state, detail: rows[1].text(0, 4), app: app)
+    } else if rows[1].flag(0, 6) {
+      found.outcome = .withoutNode(app: app)
     }
     return found
   }
@@ -117,11 +119,23 @@ extension PostgreSQLStore {
         JOIN copies AS found ON found.run = number AND found.first <= asked.last AND found.last >= asked.first
         ORDER BY n, 2
         """, values: values),
+      PostgreSQLStatement(
+        """
+        SELECT sum(asked.last - asked.first + 1
+          - coalesce((
+            SELECT sum(least(found.last, asked.last) - greatest(found.first, asked.first) + 1) FROM accepted AS found
+            WHERE found.run = number AND found.first <= asked.last AND found.last >= asked.first), 0)
+          - (SELECT count(*) FROM not_accepted AS found
+            WHERE found.run = number AND line BETWEEN asked.first AND asked.last AND NOT EXISTS (
+              SELECT 1 FROM accepted WHERE run = number AND accepted.first <= line AND accepted.last >= line)))::bigint
+        FROM \(asked) WHERE is_lost
+        """, values: values),
     ])
     for row in 0..<rows[0].count { counts.accepted[rows[0].text(row, 0), default: 0] += Int(rows[0].int(row, 1)) }
     for row in 0..<rows[1].count {
       counts.others[rows[1].text(row, 0), default: [:]][rows[1].text(row, 1), default: 0] += Int(rows[1].int(row, 2))
     }
+    counts.add(Int(rows[3].optionalInt(0, 0) ?? 0), of: .withoutNode(app: ""))
     var (part, next) = (Int64(0), Int64(0))
     for row in 0..<rows[2].count {
       let (first, last) = (rows[2].int(row, 1), rows[2].int(row, 2))
@@ -288,7 +302,8 @@ extension IntakeChanges {
           SELECT DISTINCT ON (high, low) (coalesce(first, 0) << 32) + nextval('runs_number_seq'), high, low, app, $5, at
           FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $8::bigint[])
             AS began (high, low, app, at, day) LEFT JOIN days ON day >= first AND day < next
-          ORDER BY high, low ON CONFLICT (high, low) DO UPDATE SET ended_at = NULL, node = excluded.node
+          ORDER BY high, low ON CONFLICT (high, low) DO UPDATE
+            SET ended_at = NULL, node = excluded.node, is_lost = false
           """, .ints(began.map(\.run.high.stored)), .ints(began.map { Int64($0.run.low) }), .texts(began.map(\.app)),
           .ints(began.map(\.at.milliseconds)), .text(node), .int(days.min() ?? 0), .int(days.max() ?? 0),
           .ints(days)))

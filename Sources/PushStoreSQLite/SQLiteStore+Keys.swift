@@ -49,6 +49,33 @@ extension SQLiteStore {
       for (id, instant) in keys { try statement.execute(arguments: [instant.milliseconds, id]) }
     }
   }
+
+  // MARK: Sessions
+
+  package func sessions() async throws(StoreError) -> [StoredSession] {
+    try await read { database in
+      try Row.fetchAll(database, sql: "SELECT * FROM sessions").map { row in
+        StoredSession(
+          digest: Array(row["digest"] as Data), keyID: row["key"],
+          expiresAt: StoreInstant(milliseconds: row["expiresAt"]))
+      }
+    }
+  }
+
+  package func begin(_ session: StoredSession, ending others: [[UInt8]]) async throws(StoreError) {
+    try await writer.write { database in
+      for digest in others {
+        try database.execute(sql: "DELETE FROM sessions WHERE digest = ?", arguments: [Data(digest)])
+      }
+      try database.execute(
+        sql: "INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+        arguments: [Data(session.digest), session.keyID, session.expiresAt.milliseconds])
+    }
+  }
+
+  package func endSession(_ digest: [UInt8]) async throws(StoreError) {
+    try await execute("DELETE FROM sessions WHERE digest = ?", [Data(digest)])
+  }
 }
 
 extension AppReach {

@@ -66,7 +66,8 @@ struct AnswerMemoryTests {
     head.headerFields[.authorization] = "Bearer \(key.text)"
     let context = Self.context(key.id)
     var response: Response? = try await KeyShareCheck(
-      access: access, shares: KeyShares(maxConnections: 100), channels: OpenChannels(), sessions: DashboardSessions()
+      access: access, shares: KeyShares(maxConnections: 100), channels: OpenChannels(),
+      sessions: DashboardSessions(store: store, clock: access.clock)
     ).handle(
       Request(head: head, body: RequestBody(buffer: .init())), context: context
     ) { _, _ in

@@ -1,7 +1,12 @@
+internal import HTTPTypes
+internal import Hummingbird
+internal import NIOCore
 internal import PushEngine
 internal import PushService
 internal import PushStore
+internal import PushTransport
 internal import PushWire
+internal import Support
 internal import Testing
 
 @testable internal import Carillon
@@ -48,33 +53,71 @@ struct DashboardPartTests {
     #expect(FormBody(parsing: Array(String(repeating: "a=1&", count: 257).utf8)) == nil)
   }
 
-  @Test("a session lasts its time, and the number of sessions is bounded")
-  func sessions() {
-    var table = SessionTable()
-    let start = Instant(nanoseconds: 5)
-    table.begin("one", keyID: "k", formToken: "f", now: start)
-    #expect(table.session("one", now: start)?.keyID == "k")
-    #expect(table.session("two", now: start) == nil)
-    #expect(table.session("one", now: start + SessionTable.lifetime) == nil)
-    table.end("one")
-    #expect(table.session("one", now: start) == nil)
-    for index in 0...SessionTable.limit {
-      table.begin("\(index)", keyID: "k\(index / 10)", formToken: "f", now: start + .seconds(index))
+  /// A request of a browser that has this cookie.
+  private func request(_ cookie: String) -> Request {
+    Request(
+      head: HTTPRequest(
+        method: .get, scheme: nil, authority: nil, path: "/",
+        headerFields: [.cookie: "\(DashboardForm.sessionCookie)=\(cookie)"]),
+      body: RequestBody(buffer: ByteBuffer()))
+  }
+
+  @Test("a session lasts its time, at every service that shares the store, and the store has no secret of it")
+  func sessions() async throws {
+    let (store, clock) = (SimulatedStore(StoreDisk()), ManualClock())
+    let (here, there) = (DashboardSessions(store: store, clock: clock), DashboardSessions(store: store, clock: clock))
+    let cookie = try await here.begin(keyID: "k")
+    let session = try #require(try await here.session(of: request(cookie)))
+    #expect(session.keyID == "k")
+    #expect(try await there.session(of: request(cookie)) == session)
+    #expect(try await there.session(of: request("two")) == nil)
+    let stored = try await store.sessions()
+    #expect(stored.map(\.keyID) == ["k"])
+    for secret in [cookie, session.formToken] {
+      #expect(stored.allSatisfy { Digest.hexadecimal($0.digest) != secret })
     }
-    #expect(table.count == SessionTable.limit)
-    #expect(table.session("\(SessionTable.limit)", now: start) != nil)
-    // However often one key logs in, the others stay logged in.
-    for index in 0...SessionTable.limit {
-      table.begin("more \(index)", keyID: "busy", formToken: "f", now: start + .seconds(2000 + index))
-    }
-    #expect(table.count == SessionTable.limit)
-    #expect(table.session("\(SessionTable.limit)", now: start) != nil)
-    #expect(table.session("more \(SessionTable.limit - SessionTable.keyLimit)", now: start) == nil)
-    #expect(table.session("more \(SessionTable.limit)", now: start) != nil)
-    #expect(SessionTable.secret() != SessionTable.secret())
+    let other = try await there.begin(keyID: "k")
+    #expect(try await here.session(of: request(other))?.formToken != session.formToken)
+    clock.advance(by: .seconds(1))
+    try await here.end(cookie)
+    #expect(try await here.session(of: request(cookie)) == nil)
+    clock.advance(by: .seconds(1))
+    #expect(try await there.session(of: request(cookie)) == nil)
+    #expect(try await there.session(of: request(other)) != nil)
+    clock.advance(by: .seconds(DashboardSessions.lifetime))
+    #expect(try await there.session(of: request(other)) == nil)
+    _ = try await here.begin(keyID: "k")
+    #expect(try await store.sessions().count == 1, "what is over is removed")
+    #expect(DashboardSessions.secret() != DashboardSessions.secret())
     #expect("abc".isSameSecret(as: "abc"))
     #expect(!"abc".isSameSecret(as: "abd"))
     #expect(!"abc".isSameSecret(as: "ab"))
+  }
+
+  @Test("the number of sessions is bounded, and however often one key logs in, the others stay logged in")
+  func crowd() {
+    var sessions: [StoredSession] = []
+    func begin(_ index: Int, _ keyID: String) {
+      let ended = DashboardSessions.ended(by: keyID, among: sessions, now: StoreInstant(milliseconds: 0))
+      sessions.removeAll { ended.contains($0) }
+      sessions.append(
+        StoredSession(
+          digest: Digest.sha256(Array("\(index)".utf8)), keyID: keyID,
+          expiresAt: StoreInstant(milliseconds: Int64(index + 1))))
+    }
+    for index in 0..<2 * DashboardSessions.keyLimit { begin(index, "k") }
+    #expect(sessions.count == DashboardSessions.keyLimit)
+    #expect(sessions.first?.expiresAt == StoreInstant(milliseconds: Int64(DashboardSessions.keyLimit + 1)))
+    sessions = []
+    let limit = DashboardSessions.limit
+    for index in 0...limit { begin(index, "k\(index / 10)") }
+    #expect(sessions.count == limit)
+    #expect(sessions.last?.keyID == "k\(limit / 10)")
+    for index in 0...limit { begin(limit + 1 + index, "busy") }
+    #expect(sessions.count == limit)
+    #expect(sessions.count { $0.keyID == "busy" } <= DashboardSessions.keyLimit)
+    #expect(sessions.last?.expiresAt == StoreInstant(milliseconds: Int64(2 * limit + 2)))
+    #expect(sessions.contains { $0.keyID == "k\(limit / 10)" })
   }
 
   @Test("failed logins are logged ten at once and ten a minute, and the rest are counted")

@@ -41,7 +41,8 @@ struct KeyShareCheckTests {
     let count = Mutex(0)
     do {
       let response = try await KeyShareCheck(
-        access: access, shares: shares, channels: OpenChannels(), sessions: DashboardSessions()
+        access: access, shares: shares, channels: OpenChannels(),
+        sessions: DashboardSessions(store: SimulatedStore(StoreDisk()), clock: access.clock)
       ).handle(
         Request(head: head, body: RequestBody(buffer: .init())), context: context
       ) { request, context in

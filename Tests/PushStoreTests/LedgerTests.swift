@@ -303,6 +303,48 @@ struct LedgerTests {
     try store.close()
   }
 
+  @Test(
+    "what only the journal of a forgotten node has is unknown, until a process goes on with that journal",
+    arguments: kinds)
+  func withoutNode(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let (run, ended) = (StoredRunID(high: 7, low: 1), StoredRunID(high: 7, low: 2))
+    var changes = IntakeChanges()
+    changes.began = [run, ended].map { (run: $0, app: "news", at: Self.at(1)) }
+    changes.accepted = [(run: run, lines: 1...2, confirmation: "quiet")]
+    changes.notAccepted = [
+      (notification: StoredNotificationID(run: run, line: 4), state: "rejected", detail: "8 Invalid token")
+    ]
+    changes.ended = [(ended, Self.at(2))]
+    try store.write(changes)
+    func outcome(_ line: UInt32) async throws -> StoredOutcome? {
+      try await store.notification(StoredNotificationID(run: run, line: line)).outcome
+    }
+    let lines = [StoredLines(run: run, lines: 2...6), StoredLines(run: ended, lines: 1...3)]
+    let first = try #require(try await store.join("one", replacing: nil))
+    // Another process has the same journal: it goes on with all of it.
+    let second = try #require(try await store.join("two", replacing: nil))
+    try await store.leave(first)
+    #expect(try await store.forget(node: "one"))
+    #expect(try await outcome(3) == nil)
+    try await store.leave(second)
+    #expect(try await store.forget(node: "two"))
+    #expect(try await outcome(3) == .withoutNode(app: "news"))
+    #expect(try await outcome(2)?.state == "accepted")
+    #expect(try await outcome(4)?.state == "rejected")
+    var counts = OutcomeCounts()
+    (counts.accepted, counts.others) = (["quiet": 1], ["rejected": ["8 Invalid token": 1]])
+    counts.add(3, of: .withoutNode(app: "news"))
+    #expect(try await store.outcomes(of: lines) == counts)
+    changes = IntakeChanges()
+    changes.began = [(run: run, app: "news", at: Self.at(3))]
+    try store.write(changes)
+    #expect(try await outcome(3) == nil)
+    #expect(try await store.outcomes(of: lines).total == 2)
+    try store.close()
+  }
+
   @Test("whoever leads can leave it to another node", arguments: kinds)
   func yielding(kind: StoreKind) async throws {
     let place = try StorePlace(kind)

@@ -37,6 +37,13 @@ enum StoreSteps {
     } isDone: {
       try await $0.keys().map(\.id) == ["a"]
     },
+    Step(name: "sessions") { store in
+      try await store.begin(StoredSession(digest: [1], keyID: "a", expiresAt: at(9)), ending: [])
+      try await store.begin(StoredSession(digest: [2], keyID: "a", expiresAt: at(9)), ending: [[1]])
+      try await store.endSession([3])
+    } isDone: {
+      try await $0.sessions().map(\.digest) == [[2]]
+    },
     Step(name: "outcomes of a run") { store in
       var changes = IntakeChanges()
       changes.began = [(run: run, app: "news", at: at(2))]

@@ -44,6 +44,23 @@ struct StoreTests {
     try store.close()
   }
 
+  @Test("sessions begin once, end, and make room for others", arguments: StoreKind.allCases)
+  func sessions(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    func session(_ number: UInt8) -> StoredSession {
+      StoredSession(digest: [number, 0], keyID: "k", expiresAt: StoreInstant(milliseconds: Int64(number)))
+    }
+    for number in [1, 2, 2] as [UInt8] { try await store.begin(session(number), ending: []) }
+    #expect(try await Set(store.sessions()) == [session(1), session(2)])
+    try await store.begin(session(3), ending: [[1, 0], [9]])
+    #expect(try await Set(store.sessions()) == [session(2), session(3)])
+    try await store.endSession([2, 0])
+    try await store.endSession([2, 0])
+    #expect(try await store.sessions() == [session(3)])
+    try store.close()
+  }
+
   @Test(
     "a key reaches no further than the one that creates it, and a revoked one creates none",
     arguments: StoreKind.allCases)

@@ -183,6 +183,7 @@ extension ServiceNodes.Node {
   fileprivate var meaning: String {
     let count = pending == 0 ? "none" : NumberText.count(pending, "notification")
     return "It had \(count) without an outcome when it was last heard of. Campaigns to stored devices go on without "
-      + "it; the others are in its journal, and are sent when a service with that journal serves again."
+      + "it. The others are in its journal: they are unknown from now on, unless a service with that journal serves "
+      + "again, which sends them."
   }
 }

@@ -28,7 +28,7 @@ struct ControlRoutes: Sendable {
     NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
     router.add(middleware: CommonPool())
     router.add(
-      middleware: Trail(clock: access.clock) { [sessions = dashboard.sessions] in sessions.keyID(of: $0, now: $1) })
+      middleware: Trail(clock: access.clock) { [sessions = dashboard.sessions] in await sessions.keyID(of: $0) })
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)

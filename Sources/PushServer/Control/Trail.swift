@@ -38,11 +38,11 @@ struct Trail: RouterMiddleware {
   typealias Context = ControlContext
 
   /// The session's key of a request of a page.
-  let sessionKey: @Sendable (Request, _ now: Instant) -> String?
+  let sessionKey: @Sendable (Request) async -> String?
   private let clock: any ServiceClock
   private let failures = FailureLimit()
 
-  init(clock: any ServiceClock, sessionKey: @escaping @Sendable (Request, _ now: Instant) -> String?) {
+  init(clock: any ServiceClock, sessionKey: @escaping @Sendable (Request) async -> String?) {
     (self.clock, self.sessionKey) = (clock, sessionKey)
   }
 
@@ -73,7 +73,8 @@ struct Trail: RouterMiddleware {
     guard request.method == .post, let route = context.route, let action = Self.actions[route] else {
       return try await next(request, context)
     }
-    let note = TrailNote(keyID: context.caller?.keyID ?? sessionKey(request, clock.uptime))
+    let keyID = if let caller = context.caller { caller.keyID } else { await sessionKey(request) }
+    let note = TrailNote(keyID: keyID)
     var context = context
     context.trail = note
     do {

@@ -22,13 +22,13 @@ struct Dashboard: Sendable {
   var check = BrowserCheck()
   /// The service is reached by HTTPS: browsers send its cookies only so.
   var isSecure = false
-  let sessions = DashboardSessions()
+  let sessions: DashboardSessions
 
   // MARK: Who looks
 
   /// The user who is logged in; nil: none.
   func viewer(_ request: Request) async throws -> Page.Viewer? {
-    guard let session = sessions.session(of: request, now: access.clock.uptime),
+    guard let session = try await sessions.session(of: request),
       let key = try await access.keys.key(session.keyID)
     else { return nil }
     let caller = Caller(key)
@@ -67,10 +67,10 @@ struct Dashboard: Sendable {
   // MARK: Login
 
   func login(_ request: Request, problem: String? = nil) -> Response {
-    let token = request.cookies[DashboardForm.loginCookie]?.value ?? SessionTable.secret()
+    let token = request.cookies[DashboardForm.loginCookie]?.value ?? DashboardSessions.secret()
     var response = Page(title: "Log in", viewer: nil, body: LoginPage.body(formToken: token, problem: problem))
       .response(problem == nil ? .ok : .unauthorized)
-    response.headers[.setCookie] = cookie(DashboardForm.loginCookie, token, lifetime: .seconds(3600))
+    response.headers[.setCookie] = cookie(DashboardForm.loginCookie, token, lifetime: 3600)
     return response
   }
 
@@ -90,9 +90,9 @@ struct Dashboard: Sendable {
     guard caller.may(.read) else {
       return refuse(request, "The key lacks the scope \"read\", which the dashboard needs.", trail)
     }
-    let secret = sessions.begin(keyID: caller.keyID, now: access.clock.uptime)
+    let secret = try await sessions.begin(keyID: caller.keyID)
     var response = Page.redirect("/")
-    response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, secret, lifetime: SessionTable.lifetime)
+    response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, secret, lifetime: DashboardSessions.lifetime)
     return response
   }
 
@@ -101,15 +101,16 @@ struct Dashboard: Sendable {
     return login(request, problem: reason)
   }
 
-  func logOut(_ request: Request) -> Response {
-    if let cookie = request.cookies[DashboardForm.sessionCookie]?.value { sessions.end(cookie) }
+  func logOut(_ request: Request) async throws -> Response {
+    if let cookie = request.cookies[DashboardForm.sessionCookie]?.value { try await sessions.end(cookie) }
     var response = Page.redirect("/login")
-    response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, "", lifetime: .zero)
+    response.headers[.setCookie] = cookie(DashboardForm.sessionCookie, "", lifetime: 0)
     return response
   }
 
-  private func cookie(_ name: String, _ value: String, lifetime: Duration) -> String {
-    "\(name)=\(value); Path=/; Max-Age=\(lifetime.components.seconds); HttpOnly; SameSite=Strict"
+  /// - Parameter lifetime: in seconds.
+  private func cookie(_ name: String, _ value: String, lifetime: Int) -> String {
+    "\(name)=\(value); Path=/; Max-Age=\(lifetime); HttpOnly; SameSite=Strict"
       + (isSecure ? "; Secure" : "")
   }
 }
@@ -118,27 +119,6 @@ enum DashboardForm {
   static let tokenField = "form-token"
   static let sessionCookie = "carillon_session"
   static let loginCookie = "carillon_login"
-}
-
-final class DashboardSessions: Sendable {
-  private let table = Mutex(SessionTable())
-
-  /// The session that a request belongs to; nil: none.
-  func session(of request: Request, now: Instant) -> SessionTable.Session? {
-    guard let cookie = request.cookies[DashboardForm.sessionCookie]?.value else { return nil }
-    return table.withLock { $0.session(cookie, now: now) }
-  }
-
-  func keyID(of request: Request, now: Instant) -> String? { session(of: request, now: now)?.keyID }
-
-  /// - Returns: what the browser is given.
-  func begin(keyID: String, now: Instant) -> String {
-    let (cookie, formToken) = (SessionTable.secret(), SessionTable.secret())
-    table.withLock { $0.begin(cookie, keyID: keyID, formToken: formToken, now: now) }
-    return cookie
-  }
-
-  func end(_ cookie: String) { table.withLock { $0.end(cookie) } }
 }
 
 enum LoginPage {

@@ -23,7 +23,7 @@ struct DashboardRoutes: Sendable {
       await post(request, isLogin: true) { try await dashboard.logIn($0, request, context.trail) }
     }
     router.post("logout") { request, _ in
-      await form(request) { _, _ in dashboard.logOut(request) }
+      await form(request) { _, _ in try await dashboard.logOut(request) }
     }
     router.get("apps/{app}") { request, context in
       await page(request) { viewer in

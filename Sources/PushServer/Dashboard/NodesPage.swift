@@ -87,7 +87,7 @@ extension Dashboard {
     """
     <details id="forget-\(node.name)"><summary>Forget…</summary>
     <form method="post" action="/nodes/\(node.name.asPathSegment)/forget">\(Page.token(viewer))
-    <p class="hint">What its journal has is sent<br>when a service with it serves again.</p>
+    <p class="hint">What only its journal has is unknown<br>unless a service with it serves again.</p>
     <button class="danger">Forget it</button></form></details>
     """
   }

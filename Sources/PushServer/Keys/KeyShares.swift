@@ -59,7 +59,7 @@ struct KeyShareCheck: RouterMiddleware {
     _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
     guard request.headers[.authorization] != nil else {
-      if let key = sessions.keyID(of: request, now: access.clock.uptime) {
+      if let key = await sessions.keyID(of: request) {
         channels.note(context.channel, hasKey: (try? await access.keys.current(key)) != nil)
       }
       return try await next(request, context)

@@ -228,7 +228,8 @@ package final class Daemon: Sendable {
       bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
       databaseState: { [metrics] in metrics.databaseState },
-      check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil)
+      check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil,
+      sessions: DashboardSessions(store: store, clock: clock))
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
       reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,

@@ -30,6 +30,7 @@ enum Schema {
     migrator.registerMigration("15: killed connections of the bridge") { try $0.execute(sql: BridgeSchema.kills) }
     migrator.registerMigration("16: members of campaigns") { try $0.execute(sql: CampaignSchema.members) }
     migrator.registerMigration("17: count of writes") { try $0.execute(sql: Schema.writes) }
+    migrator.registerMigration("18: sessions") { try $0.execute(sql: Schema.sessions) }
     return migrator
   }
 
@@ -46,6 +47,13 @@ enum Schema {
   private static let writes = """
     CREATE TABLE writes (number INTEGER PRIMARY KEY CHECK (number = 1), count INTEGER NOT NULL) STRICT;
     INSERT INTO writes VALUES (1, 0);
+    """
+
+  /// Who is logged in to the dashboard.
+  private static let sessions = """
+    CREATE TABLE sessions (
+      digest BLOB PRIMARY KEY NOT NULL, key TEXT NOT NULL, expiresAt INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
     """
 
   /// Keys of the API, runs with their outcomes, batches and gone devices.

@@ -37,6 +37,19 @@ extension SimulatedStore {
     }
   }
 
+  // MARK: Sessions
+
+  package func sessions() async throws(StoreError) -> [StoredSession] { try await call { Array($0.sessions.values) } }
+  package func begin(_ session: StoredSession, ending others: [[UInt8]]) async throws(StoreError) {
+    try await call { contents in
+      for digest in others { contents.sessions[digest] = nil }
+      contents.sessions[session.digest] = contents.sessions[session.digest] ?? session
+    }
+  }
+  package func endSession(_ digest: [UInt8]) async throws(StoreError) {
+    try await call { $0.sessions[digest] = nil }
+  }
+
   // MARK: Apps
 
   package func pausedApps() async throws(StoreError) -> [String: StoreInstant] { try await call { $0.pauses } }

@@ -3,7 +3,7 @@ package import PushStore
 extension SimulatedStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
     try callNow { contents throws(StoreError) in
-      try contents.write(changes)
+      try contents.write(changes, by: node)
       contents.writeCounts[node, default: 0] += 1
     }
   }
@@ -11,7 +11,7 @@ extension SimulatedStore {
   package var writeCount: Int64 { disk.contents.writeCounts[node] ?? 0 }
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
-    try await call { contents throws(StoreError) in try contents.write(changes) }
+    try await call { contents throws(StoreError) in try contents.write(changes, by: node) }
   }
 
   package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
@@ -74,6 +74,9 @@ extension SimulatedStore {
 /// A run of notifications, with their outcomes by line.
 struct OutcomeRun {
   let app: String
+  var node: String
+  /// The node was forgotten.
+  var isLost = false
   var endedAt: StoreInstant?
   /// How it is known. The first time that a notification was accepted counts.
   var accepted: [UInt32: String] = [:]
@@ -88,7 +91,8 @@ struct OutcomeRun {
   /// What was sent again after a crash may have both: it was accepted then.
   func outcome(_ line: UInt32) -> StoredOutcome? {
     if let confirmation = accepted[line] { return StoredOutcome(state: "accepted", detail: confirmation, app: app) }
-    return notAccepted[line].map { StoredOutcome(state: $0.state, detail: $0.detail, app: app) }
+    if let found = notAccepted[line] { return StoredOutcome(state: found.state, detail: found.detail, app: app) }
+    return isLost ? .withoutNode(app: app) : nil
   }
 
   func add(_ lines: ClosedRange<UInt32>, to counts: inout OutcomeCounts) {
@@ -102,6 +106,8 @@ struct OutcomeRun {
       counts.doubted += 1
       counts.copies += count
     }
+    guard isLost else { return }
+    counts.add(lines.count { accepted[$0] == nil && notAccepted[$0] == nil }, of: .withoutNode(app: ""))
   }
 }
 
@@ -115,13 +121,17 @@ extension StoreContents {
 
   package func outcome(of id: StoredNotificationID) -> StoredOutcome? { runs[id.run]?.outcome(id.line) }
 
-  mutating func write(_ changes: IntakeChanges) throws(StoreError) {
+  mutating func write(_ changes: IntakeChanges, by node: String) throws(StoreError) {
     let new = Set(changes.began.map(\.run))
     let used = changes.accepted.map(\.run) + changes.notAccepted.map(\.notification.run) + changes.doubted.map(\.run)
     guard used.allSatisfy({ runs[$0] != nil || new.contains($0) }) else {
       throw .simulated(.unusable, "a run of notifications is missing")
     }
-    for began in changes.began { runs[began.run, default: OutcomeRun(app: began.app)].endedAt = nil }
+    for began in changes.began {
+      var run = runs[began.run] ?? OutcomeRun(app: began.app, node: node)
+      (run.endedAt, run.node, run.isLost) = (nil, node, false)
+      runs[began.run] = run
+    }
     for entry in changes.accepted { runs[entry.run]?.accept(entry.lines, entry.confirmation) }
     for entry in changes.notAccepted {
       runs[entry.notification.run]?.notAccepted[entry.notification.line] = (entry.state, entry.detail)

@@ -31,6 +31,8 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   }
 
   var nodes: [String: StoredNode] = [:]
+  /// By node.
+  var journals: [String: String] = [:]
   var takeovers: [SegmentTakeover] = []
   var lastIncarnation: Int64 = 0
   var leader: Int64?
@@ -89,6 +91,7 @@ extension SimulatedStore: Ledger {
       contents.ledger.lastIncarnation += 1
       let joined = contents.ledger.lastIncarnation
       contents.ledger.nodes[node] = StoredNode(name: node, incarnation: joined, beat: 0, isAlive: true)
+      contents.ledger.journals[node] = self.node
       if let former, contents.ledger.leader == former { contents.ledger.leader = joined }
       for index in contents.ledger.segments.indices {
         let segment = contents.ledger.segments[index]
@@ -163,6 +166,12 @@ extension SimulatedStore: Ledger {
     try await call { contents in
       guard contents.ledger.nodes[node]?.isAlive == false else { return false }
       contents.ledger.nodes[node] = nil
+      let journal = contents.ledger.journals.removeValue(forKey: node)
+      let isUsed = contents.ledger.nodes.values.contains { $0.isAlive && contents.ledger.journals[$0.name] == journal }
+      for (id, run) in contents.runs where !isUsed && run.node == journal && run.endedAt == nil {
+        contents.runs[id]?.isLost = true
+        contents.runs[id]?.endedAt = StoreInstant(milliseconds: 0)
+      }
       contents.ledger.takeovers.removeAll { $0.node == node }
       return true
     }

@@ -25,6 +25,7 @@ package struct StoreContents: Sendable {
   }
 
   var keys: [String: StoredKey] = [:]
+  var sessions: [[UInt8]: StoredSession] = [:]
   /// By node.
   var writeCounts: [String: Int64] = [:]
   var runs: [StoredRunID: OutcomeRun] = [:]
