@@ -85,15 +85,16 @@ struct ServeNodeStatesTests {
     let count = 20_000
     var pair = try await NodePair(devices: count, rules: "http2: { delay: { fixed: 50ms } }")
     let first = pair.first
-    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":2500"#)
-    try await first.campaigns.act(path, "start")
-    try await waitUntil("the second one sends") { try await pair.node("n2").pending > 0 }
     let listed = try await pair.run("list")
     #expect(listed.status == 0, "\(listed)")
     #expect(listed.output.contains(/n1 +running, leads/), "\(listed)")
     let alive = try await pair.run("forget", "--yes", "n2")
     #expect(alive.status == 2)
     #expect(alive.errors.contains("is alive"), "\(alive)")
+    // Half a minute for all, so that its half is far from done when it is killed.
+    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":700"#)
+    try await first.campaigns.act(path, "start")
+    try await waitUntil("the second one sends") { try await pair.node("n2").pending > 0 }
     pair.second.process.send(SIGKILL)
     _ = await pair.second.process.ending()
     try await waitUntil("others take its place") { try await pair.node("n2").state == "lost" }
