@@ -176,17 +176,18 @@ final class RequestConversation: Conversation {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
       return true
     }
-    if machine.pacesTokens, let until = machine.pacedUntil(record.tokenHash, now: now) {
+    let turn = machine.turn()
+    if turn.pacesTokens, let until = machine.pacedUntil(record.tokenHash, now: now) {
       machine.passed(entry, until: until)
       return true
     }
     guard let session, let template = ledger.frames.request else { return false }
-    let isAgain = entry.position < machine.sent
+    let isAgain = entry.position < turn.sent
     var overrides = RequestOverrides()
     if !record.isPlain { record.override(&overrides) }
     let submission = unsafe session.submit(
       template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides,
-      tag: machine.nextTag)
+      tag: turn.tag)
     guard case .submitted(let streamID) = submission else {
       if submission == .finished { machine.goingAway() }
       return false

@@ -2,7 +2,7 @@ package import PushWire
 
 /// What all notifications of a campaign share, as a lane needs it for packing frames or making
 /// requests.
-package struct CampaignFrames: Sendable {
+package final class CampaignFrames: Sendable {
   /// The campaign's number in ring records.
   package let campaign: UInt32
   package let command: FrameVersion

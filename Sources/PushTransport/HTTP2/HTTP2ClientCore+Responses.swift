@@ -15,6 +15,13 @@ extension HTTP2ClientCore {
     var isMalformed = false
   }
 
+  /// What is noted of a field of the dynamic table: most responses repeat what was checked before.
+  private enum FieldNote {
+    static let valid: UInt8 = 1
+    /// Valid, and of no interest.
+    static let plain: UInt8 = 2
+  }
+
   /// A complete header block. It is decoded whatever becomes of its stream, because it changes the
   /// dynamic table.
   mutating func headerBlock(_ block: UnsafeRawBufferPointer, streamID: Int32, endsStream: Bool) {
@@ -27,7 +34,13 @@ extension HTTP2ClientCore {
         state.fieldCount += 1
         unsafe state.byteCount += field.name.count + field.value.count + 32
         if state.fieldCount > limits.headerCount || state.byteCount > limits.headerByteCount { state.isTooLarge = true }
-        if let stream = unsafe stream, !state.isTooLarge, !state.isMalformed { unsafe apply(field, to: stream, &state) }
+        guard let stream = unsafe stream, !state.isTooLarge, !state.isMalformed else { continue }
+        if unsafe field.note == FieldNote.plain && !stream.pointee.keepsEverything {
+          state.hasRegularField = true
+          continue
+        }
+        let note = unsafe apply(field, to: stream, &state)
+        if field.isAdded, !state.isMalformed { decoder.note(note) }
       case .end: break decoding
       case .fault(let fault): return fail(.compressionError, fault.rawValue)
       }
@@ -50,26 +63,28 @@ extension HTTP2ClientCore {
     if endsStream { unsafe answered(stream) }
   }
 
+  /// - Returns: what is to be noted of the field, if it is not malformed; 0: nothing.
   private mutating func apply(
     _ field: HPACKField, to stream: UnsafeMutablePointer<HTTP2ClientStream>, _ state: inout BlockState
-  ) {
+  ) -> UInt8 {
     let (name, value) = unsafe (field.name, field.value)
     if unsafe name.first == UInt8(ascii: ":") {
       guard !state.isTrailers, !state.hasRegularField, !state.hasStatus, unsafe HTTP2Text.equal(name, ":status") else {
         state.isMalformed = true
-        return
+        return 0
       }
       state.hasStatus = true
       unsafe stream.pointee.status = unsafe HTTP2Text.number(value).flatMap { UInt16(exactly: $0) } ?? 0
-      return
+      return 0
     }
     state.hasRegularField = true
-    guard unsafe field.staticName > 0 || HTTP2Text.isName(name), unsafe HTTP2Text.isValue(value) else {
+    guard unsafe field.note > 0 || (field.staticName > 0 || HTTP2Text.isName(name)) && HTTP2Text.isValue(value) else {
       state.isMalformed = true
-      return
+      return 0
     }
     // Trailers contain nothing that is used.
-    if state.isTrailers { return }
+    if state.isTrailers { return FieldNote.valid }
+    var note = FieldNote.valid
     switch name.count {
     case 7 where unsafe HTTP2Text.equal(name, "apns-id"):
       unsafe stream.pointee.apnsID = unsafe APNSIdentifier(parsing: value)
@@ -81,19 +96,20 @@ extension HTTP2ClientCore {
       unsafe stream.pointee.contentByteCount = count
     // The service's clock is needed only for refusals. Parsing a date costs more than the rest of a
     // successful response.
-    case 4 where unsafe stream.pointee.status >= 400 && HTTP2Text.equal(name, "date"):
-      unsafe stream.pointee.date = unsafe HTTPDate.parse(value)
+    case 4 where unsafe HTTP2Text.equal(name, "date"):
+      if unsafe stream.pointee.status >= 400 { unsafe stream.pointee.date = unsafe HTTPDate.parse(value) }
     // HTTP/2 has no fields about the connection (RFC 9113, 8.2.2).
     case 7 where unsafe HTTP2Text.equal(name, "upgrade"),
       10 where unsafe HTTP2Text.equal(name, "connection") || HTTP2Text.equal(name, "keep-alive"),
       16 where unsafe HTTP2Text.equal(name, "proxy-connection"),
       17 where unsafe HTTP2Text.equal(name, "transfer-encoding"):
       state.isMalformed = true
-    default: break
+    default: note = FieldNote.plain
     }
-    guard unsafe stream.pointee.keepsEverything else { return }
+    guard unsafe stream.pointee.keepsEverything else { return note }
     unsafe replies[stream.pointee.streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].fields.append(
       (name: String(decoding: name, as: UTF8.self), value: String(decoding: value, as: UTF8.self)))
+    return note
   }
 
   // MARK: Bodies

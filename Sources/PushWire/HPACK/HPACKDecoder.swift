@@ -5,6 +5,11 @@ package struct HPACKField {
   package let value: UnsafeRawBufferPointer
   /// Where the name stands in the static table; 0 if it was not taken from there.
   package let staticName: Int
+  /// What the caller noted when the field came into the dynamic table; 0: nothing, or it was not
+  /// taken from there.
+  package var note: UInt8 = 0
+  /// It has come into the dynamic table: ``HPACKDecoder/note(_:)`` is about it.
+  package var isAdded = false
 }
 
 /// Why a header block cannot be decoded. It ends the connection, because the dynamic tables of both
@@ -74,6 +79,10 @@ package struct HPACKDecoder: ~Copyable {
     } catch { return .fault(error) }
   }
 
+  /// Keeps a note with the last field, which must have been added to the table. Fields that are
+  /// taken from there have it.
+  package mutating func note(_ note: UInt8) { table.note(note) }
+
   // MARK: Fields
 
   private mutating func resize() throws(HPACKFault) {
@@ -87,7 +96,7 @@ package struct HPACKDecoder: ~Copyable {
     let index = try integer(prefix: 7)
     if index > HPACKStaticTable.count {
       guard let entry = unsafe table.entry(index - HPACKStaticTable.count - 1) else { throw .index }
-      return unsafe HPACKField(name: entry.name, value: entry.value, staticName: 0)
+      return unsafe HPACKField(name: entry.name, value: entry.value, staticName: 0, note: entry.note)
     }
     guard index > 0 else { throw .index }
     let entry = HPACKStaticTable.entries[index - 1]
@@ -120,8 +129,9 @@ package struct HPACKDecoder: ~Copyable {
       }
       if string.isCoded { unsafe value = unsafe try decoded(value, into: memory + used) }
     }
-    if isIndexed { unsafe table.add(name: name, value: value) }
-    return unsafe HPACKField(name: name, value: value, staticName: index <= HPACKStaticTable.count ? index : 0)
+    let isAdded = unsafe isIndexed && table.add(name: name, value: value)
+    return unsafe HPACKField(
+      name: name, value: value, staticName: index <= HPACKStaticTable.count ? index : 0, isAdded: isAdded)
   }
 
   // MARK: Primitives

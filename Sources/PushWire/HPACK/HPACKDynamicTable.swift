@@ -8,6 +8,7 @@ struct HPACKDynamicTable: ~Copyable {
     var start: Int32 = 0
     var nameCount: Int32 = 0
     var valueCount: Int32 = 0
+    var note: UInt8 = 0
 
     var byteCount: Int { Int(nameCount + valueCount) }
   }
@@ -43,14 +44,19 @@ struct HPACKDynamicTable: ~Copyable {
   }
 
   /// - Parameter index: 0 is the newest entry; less than ``count``.
-  func entry(_ index: Int) -> (name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer)? {
+  func entry(_ index: Int) -> (name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer, note: UInt8)? {
     guard index >= 0, index < count, let memory = unsafe memory, let entries = unsafe entries else { return nil }
     let entry = unsafe entries[(added - 1 - index) & mask]
     let start = unsafe UnsafeRawPointer(memory + Int(entry.start))
     return unsafe (
       UnsafeRawBufferPointer(start: start, count: Int(entry.nameCount)),
-      UnsafeRawBufferPointer(start: start + Int(entry.nameCount), count: Int(entry.valueCount))
+      UnsafeRawBufferPointer(start: start + Int(entry.nameCount), count: Int(entry.valueCount)), entry.note
     )
+  }
+
+  /// Keeps a note with the newest entry.
+  mutating func note(_ note: UInt8) {
+    if count > 0, let entries = unsafe entries { unsafe entries[(added - 1) & mask].note = note }
   }
 
   /// The peer has chosen a limit, at most the largest one.
@@ -69,12 +75,15 @@ struct HPACKDynamicTable: ~Copyable {
     }
   }
 
-  /// Adds an entry after ``prepare()``. One that exceeds the limit empties the table (4.4).
-  mutating func add(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) {
+  /// Adds an entry after ``prepare()``, without a note. One that exceeds the limit empties the table
+  /// (4.4).
+  ///
+  /// - Returns: whether it is in the table.
+  @discardableResult
+  mutating func add(name: UnsafeRawBufferPointer, value: UnsafeRawBufferPointer) -> Bool {
     let cost = name.count + value.count + Self.overhead
-    guard cost <= limit else { return evict(to: 0) }
-    evict(to: limit - cost)
-    guard let memory = unsafe memory, let entries = unsafe entries else { return }
+    evict(to: max(0, limit - cost))
+    guard cost <= limit, let memory = unsafe memory, let entries = unsafe entries else { return false }
     let room = unsafe UnsafeMutableRawPointer(memory + end)
     if let base = name.baseAddress { unsafe room.copyMemory(from: base, byteCount: name.count) }
     if let base = value.baseAddress { unsafe (room + name.count).copyMemory(from: base, byteCount: value.count) }
@@ -84,6 +93,7 @@ struct HPACKDynamicTable: ~Copyable {
     count += 1
     byteCount += cost
     end += name.count + value.count
+    return true
   }
 
   private mutating func evict(to wanted: Int) {

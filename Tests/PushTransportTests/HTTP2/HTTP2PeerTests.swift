@@ -178,6 +178,32 @@ struct HTTP2PeerTests {
       ])
   }
 
+  @Test(
+    "a field of the dynamic table says each time what it said at first, also if it came on a closed stream",
+    arguments: [
+      ("a", "b", true), ("apns-id", "123e4567-e89b-12d3-a456-426614174000", true), ("a", " x", false),
+      ("a", "12345678\r9", false), ("connection", "close", false), ("Date", "x", false),
+      ("content-length", "2", false),
+    ] as [(String, String, Bool)])
+  func tableFields(name: String, value: String, isValid: Bool) throws {
+    let added = [0x40] + Peer.field(name, value).dropFirst()
+    for isClosed in [false, true] {
+      var pair = try connection()
+      if isClosed { hear(Peer.headers(1, Peer.ok), &pair) }
+      hear(Peer.headers(1, Peer.ok + added), &pair)
+      for stream in [3, 5] as [UInt8] { hear(Peer.headers(stream, Peer.ok + [0xBE]), &pair) }
+      let identifier = name == "apns-id" ? APNSIdentifier(parsing: value) : nil
+      for tag in (isClosed ? 1 : 0)..<3 as Range<UInt64> {
+        let wanted: HTTP2Pair.Heard =
+          isValid
+          ? .response(tag: tag, status: 200, identifier: identifier, body: "")
+          : .ended(tag: tag, code: .protocolError, isUnprocessed: false)
+        #expect(pair.heard.contains(wanted), "\(name), stream \(2 * tag + 1): \(pair.heard)")
+      }
+      #expect(pair.client.failure == nil)
+    }
+  }
+
   static let floods: [(String, [UInt8], [UInt8])] = [
     ("empty DATA", Peer.headers(1, Peer.ok, flags: 4), Peer.frame(0, 0, 1)),
     ("PRIORITY", [], Peer.frame(2, 0, 1, [0, 0, 0, 0, 1])),
