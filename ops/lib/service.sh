@@ -12,10 +12,30 @@ find_promtool() {
   (cd "$tools" && apt-get download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb)
 }
 
+# The manifest against the schemas of Kubernetes, in a virtual environment of its own, and its
+# configuration against the service: what is missing are files of its volumes and the database.
+kubernetes_manifest() {
+  local tools=$scratch/kubernetes folder output
+  if [[ ! -x $tools/bin/kubernetes-validate ]]; then
+    python3 -m venv "$tools"
+    "$tools/bin/pip" install --quiet kubernetes-validate==1.37.0
+  fi
+  "$tools/bin/kubernetes-validate" --strict ops/service/kubernetes.yaml || return 1
+  folder=$(mktemp -d)
+  python3 ops/lib/kubernetes.py ops/service/kubernetes.yaml >"$folder/carillon.yaml" || return 1
+  output=$(.build/debug/carillon serve --config "$folder/carillon.yaml" --check 2>&1) || true
+  rm -rf "$folder"
+  if ! grep -q 'AuthKey_ABC123DEFG.p8' <<<"$output" || grep -q 'carillon.yaml:[0-9]' <<<"$output"; then
+    echo "error: the configuration in ops/service/kubernetes.yaml: $output"
+    return 1
+  fi
+}
+
 service_files() {
   local unit folder exposure promtool
   python3 -m json.tool ops/service/grafana.json >/dev/null || return 1
   python3 ops/lib/compose.py ops/service/compose.yaml || return 1
+  kubernetes_manifest || return 1
   folder=$(mktemp -d)
   # The unit names where the program is installed; here it is built.
   sed "s|/usr/local/bin/carillon|$PWD/.build/debug/carillon|" ops/service/carillon.service >"$folder/carillon.service"

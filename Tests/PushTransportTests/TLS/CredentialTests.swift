@@ -129,6 +129,20 @@ struct CredentialTests {
     }
   }
 
+  @Test("a secret of the system that a group of the process may read is closed to others; everything else is open")
+  func groups() {
+    func isOpen(_ mode: UInt32, owner: UInt32 = 0, group: UInt32 = 7) -> Bool {
+      SecretFile.isOpenToOthers(mode: mode, owner: owner, group: group, ownGroups: [0, 7])
+    }
+    for mode in [0o400, 0o600, 0o440, 0o640] as [UInt32] { #expect(!isOpen(mode)) }
+    for mode in [0o444, 0o460, 0o450, 0o660, 0o644] as [UInt32] { #expect(isOpen(mode)) }
+    // Another group; a file of a user; the group that every process of root has.
+    #expect(isOpen(0o440, group: 8))
+    #expect(isOpen(0o440, owner: 1_000))
+    #expect(isOpen(0o440, group: 0))
+    #expect(!isOpen(0o400, owner: 1_000))
+  }
+
   @Test("a key that others can read is refused with the chmod command to run", arguments: [0o644, 0o640, 0o604, 0o620])
   func openToOthers(mode: Int) throws {
     let material = try Material()

@@ -58,7 +58,7 @@ package struct Credential: Sendable {
       certificate: "the certificate in memory", key: bytes.key == nil ? nil : "the key in memory",
       passphraseFile: bytes.passphrase == nil ? nil : "memory")
     let input = Input(
-      names: names, main: SecretFile.Contents(bytes: bytes.certificate, mode: nil), keyBytes: bytes.key,
+      names: names, main: SecretFile.Contents(bytes: bytes.certificate), keyBytes: bytes.key,
       isInMemory: true, passphrase: bytes.passphrase)
     return try load(input, validAt: unixSeconds)
   }
@@ -75,7 +75,7 @@ package struct Credential: Sendable {
 
     /// What holds the key.
     func keyContents() throws(CredentialError) -> SecretFile.Contents {
-      if let keyBytes { return SecretFile.Contents(bytes: keyBytes, mode: nil) }
+      if let keyBytes { return SecretFile.Contents(bytes: keyBytes) }
       if let file = names.key { return try SecretFile.read(file) }
       return main
     }

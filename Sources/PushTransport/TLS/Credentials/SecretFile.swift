@@ -11,9 +11,13 @@ enum SecretFile {
     /// The permission bits of a regular file; nil for a pipe and the like, whose access is not
     /// checked.
     let mode: UInt32?
+    /// Whether users may read, write or run the file who are neither its owner nor trusted: see
+    /// ``SecretFile/isOpenToOthers(mode:owner:group:ownGroups:)``.
+    let isOpenToOthers: Bool
 
-    /// Whether users other than the owner may read, write or run the file.
-    var isOpenToOthers: Bool { (mode ?? 0) & 0o077 != 0 }
+    init(bytes: [UInt8], mode: UInt32? = nil, isOpenToOthers: Bool = false) {
+      (self.bytes, self.mode, self.isOpenToOthers) = (bytes, mode, isOpenToOthers)
+    }
 
     /// Without its line end.
     var firstLine: [UInt8] {
@@ -45,7 +49,24 @@ enum SecretFile {
         throw .unreadable(file: path, reason: "it is larger than 1 MiB, so it is not a certificate, key or passphrase")
       }
     }
-    return Contents(bytes: bytes, mode: kind == S_IFREG ? UInt32(status.st_mode & 0o777) : nil)
+    guard kind == S_IFREG else { return Contents(bytes: bytes) }
+    let mode = UInt32(status.st_mode & 0o777)
+    let isOpen = isOpenToOthers(mode: mode, owner: status.st_uid, group: status.st_gid, ownGroups: ownGroups)
+    return Contents(bytes: bytes, mode: mode, isOpenToOthers: isOpen)
+  }
+
+  /// Whether others than the owner have access. What the system's administrator owns may be read by
+  /// a group of this process: so Kubernetes mounts secrets (`fsGroup`), and so services get keys.
+  static func isOpenToOthers(mode: UInt32, owner: UInt32, group: UInt32, ownGroups: Set<UInt32>) -> Bool {
+    if owner == 0, mode & 0o037 == 0, ownGroups.contains(group), group != 0 { return false }
+    return mode & 0o077 != 0
+  }
+
+  private static var ownGroups: Set<UInt32> {
+    let count = getgroups(0, nil)
+    var groups = [gid_t](repeating: 0, count: max(0, Int(count)))
+    let found = unsafe getgroups(count, &groups)
+    return Set(groups.prefix(max(0, Int(found)))).union([getegid()])
   }
 
   /// The first line of a passphrase file, without its line end. Only the owner may have access, as
