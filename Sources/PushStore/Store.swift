@@ -84,6 +84,9 @@ package protocol Store: Sendable {
   var concurrentImportCount: Int { get }
   /// Registers devices, in this order: all, or none. Tokens in their order are much faster.
   func importDevices(_ devices: [DeviceRegistration], app: String) async throws(StoreError) -> [RegisteredDevice]
+  /// An import has ended. A database that chooses its plans by what it knows of the devices looks
+  /// at them again if they are many more by now: it would do so only minutes later.
+  func noteImport() async throws(StoreError)
   func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice?
   func device(id: StoredUUID, app: String) async throws(StoreError) -> StoredDevice?
   /// Those that are there, by id.
@@ -348,6 +351,7 @@ extension Store {
 
   package var ledger: (any Ledger)? { nil }
 
+  package func noteImport() async throws(StoreError) {}
   package var importPortion: Int { 1_000 }
   package var concurrentImportCount: Int { 1 }
 

@@ -186,3 +186,20 @@ extension PostgreSQLStore {
     return before...(try connection.schemaVersion(by: deadline))
   }
 }
+
+extension PostgreSQLStore {
+  /// So many changes are worth a look at the table, which takes less than a second.
+  private static let leastChangeCount = 100_000
+
+  package func noteImport() async throws(StoreError) {
+    let isOutdated = PostgreSQLStatement(
+      """
+      SELECT coalesce(bool_or(n_mod_since_analyze > greatest(\(Self.leastChangeCount), n_live_tup / 5)), false)
+      FROM pg_stat_user_tables WHERE relid = 'devices'::regclass
+      """)
+    try await pool.run(.bulk, limit: Limit.bulk) { connection, deadline throws(StoreError) in
+      guard try connection.run([isOutdated], by: deadline)[0].flag(0, 0) else { return }
+      _ = try connection.run([PostgreSQLStatement("ANALYZE devices")], by: deadline)
+    }
+  }
+}

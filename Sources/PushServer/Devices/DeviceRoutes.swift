@@ -118,6 +118,8 @@ struct DeviceRoutes: Sendable {
         try await grant.demand()
         try await store(&devices, app, grant.keyID, &writing)
         try await isStored(&devices, &writing)
+        // They are stored whatever becomes of this.
+        try? await store.noteImport()
         return (devices, nil)
       } catch {
         // What is being stored counts as well.
