@@ -4,6 +4,22 @@
 /// time, and reports what became of them. If it dies, another one claims the segment, and knows
 /// from the last report who may have got the notification already.
 package protocol Ledger: Sendable {
+  // MARK: Uploaded audiences
+  //
+  // Nodes take them in and read them as files, and fetch them from each other by the store.
+
+  /// As ``Store/update(_:from:)``, with bytes that its upload has by that. What was there from the
+  /// first one's start on is replaced.
+  func update(
+    _ campaign: StoredCampaign, from version: Int64, adding pieces: [AudiencePiece]
+  ) async throws(StoreError) -> Bool
+  /// Those that begin before ``StoredUpload/byteCount``, in their order.
+  func audiencePieces(of campaign: StoredUUID) async throws(StoreError) -> [AudiencePiece.Head]
+  /// Nil: another upload has replaced it.
+  func bytes(of piece: AudiencePiece.Head, of campaign: StoredUUID) async throws(StoreError) -> [UInt8]?
+
+  // MARK: Parts
+
   /// Parts of open campaigns that nodes carry, in the order of their campaigns.
   ///
   /// - Parameters:
@@ -73,6 +89,12 @@ package protocol Ledger: Sendable {
   func exchange(
     _ claims: [RateClaim], number: Int64, by incarnation: Int64
   ) async throws(StoreError) -> [String: RateShare]
+
+  /// Adds rows of those who were left out when a campaign was divided. In the campaign's list they
+  /// come first.
+  ///
+  /// - Parameter number: of these rows, from 1. The first ones replace all.
+  func list(leftOut rows: [UInt8], number: Int, of campaign: StoredUUID) async throws(StoreError)
 
   /// Rows of the lists of a campaign's segments, in the order of parts and keys.
   ///

@@ -17,7 +17,36 @@ package struct AudienceStretch: Hashable, Sendable {
   package init(_ members: [AudienceMember], through: Int64) { (self.members, self.through) = (members, through) }
 }
 
-/// Members of a campaign's part, as the store keeps them: the keys of their devices.
+/// Neighbouring bytes of the file of an uploaded audience, in a store that nodes share.
+package struct AudiencePiece: Hashable, Sendable {
+  package static let byteCountLimit = 4 << 20
+
+  /// Where they begin in the file.
+  package let start: Int64
+  /// Random. Whoever has the piece with this id has these bytes.
+  package let id: Int64
+  package let bytes: [UInt8]
+
+  package init(start: Int64, id: Int64, bytes: [UInt8]) { (self.start, self.id, self.bytes) = (start, id, bytes) }
+
+  /// A piece without its bytes.
+  package struct Head: Hashable, Sendable {
+    package let start: Int64
+    package let id: Int64
+    package let byteCount: Int
+
+    package init(start: Int64, id: Int64, byteCount: Int) {
+      (self.start, self.id, self.byteCount) = (start, id, byteCount)
+    }
+
+    package var end: Int64 { start + Int64(byteCount) }
+  }
+
+  package var head: Head { Head(start: start, id: id, byteCount: bytes.count) }
+}
+
+/// Members of a campaign's part, as the store keeps them: the keys of their devices, or the numbers
+/// of their rows.
 package struct MemberPiece: Hashable, Sendable {
   /// More keys are several pieces: one is read at a time.
   package static let keyLimit = 4096

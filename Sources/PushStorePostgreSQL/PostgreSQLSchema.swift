@@ -6,7 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
-    nodeFacts, sessions, lostRuns,
+    nodeFacts, sessions, lostRuns, uploads,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -237,6 +237,14 @@ enum PostgreSQLSchema {
   private static let lostRuns = """
     ALTER TABLE nodes ADD COLUMN journal text NOT NULL DEFAULT '';
     ALTER TABLE runs ADD COLUMN is_lost bool NOT NULL DEFAULT false;
+    """
+
+  /// Files of uploaded audiences.
+  private static let uploads = """
+    CREATE TABLE audience_pieces (
+      campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, start bigint NOT NULL, id bigint NOT NULL,
+      byte_count bigint NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (campaign, start)
+    );
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

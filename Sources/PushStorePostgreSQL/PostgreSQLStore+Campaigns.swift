@@ -112,6 +112,12 @@ extension PostgreSQLStore {
   }
 
   package func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool {
+    try await update(campaign, from: version, adding: [])
+  }
+
+  package func update(
+    _ campaign: StoredCampaign, from version: Int64, adding pieces: [AudiencePiece]
+  ) async throws(StoreError) -> Bool {
     // Its id, its app, when it was created and how far it is cut stay as they are.
     let update = PostgreSQLStatement(
       """
@@ -123,16 +129,18 @@ extension PostgreSQLStore {
       """, values: Self.values(campaign, version: version + 1))
     let plan = PostgreSQLStatement(
       """
-      UPDATE campaign_plans SET content = $2 WHERE campaign = $1 AND content <> $2
-        AND EXISTS (SELECT 1 FROM campaigns WHERE id = $1 AND version = $3)
-      """, .uuid(campaign.id), .bytes(campaign.content), .int(version + 1))
+      UPDATE campaign_plans SET content = $2 WHERE campaign = $1 AND content <> $2 AND \(Self.hasChangedCampaign)
+      """, .uuid(campaign.id), .bytes(campaign.content))
     let find = PostgreSQLStatement("SELECT \(Self.columns) FROM campaigns WHERE id = $1", .uuid(campaign.id))
     var head = campaign.head
     head.version = version + 1
     head.planByteCount = campaign.content.count
     let new = head
-    return try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
-      let rows = try connection.transaction([update, plan, find], by: deadline)
+    let added = Self.statements(adding: pieces, to: campaign.id)
+    return try await pool.run(
+      pieces.isEmpty ? .request : .bulk, limit: pieces.isEmpty ? Limit.request : Limit.bulk
+    ) { connection, deadline throws(StoreError) in
+      let rows = try connection.transaction([update, plan, find] + added, by: deadline)
       var found = rows[2].map(Self.head).first
       found?.cutKey = new.cutKey
       return rows[0].changedCount == 1 || connection.isRepeating && found == new

@@ -117,12 +117,6 @@ struct ServeNodesTests {
     try await waitUntil("the other one knows what became of the batch") {
       try await here.call("GET", "/batches/\(batchID)").decoded(Batch.self).state == "finished"
     }
-    // What is uploaded is on the disk of the one that leads.
-    let upload = try await there.make()
-    let refused = try await there.call(
-      "POST", "\(upload)/audience", HTTP2Site.token(3), headers: ["Content-Type": "text/csv"])
-    #expect(refused.status == 503)
-    #expect(refused.text.contains("leads"), "\(refused.text)")
     #expect(try await there.ended(path).state == "finished")
     #expect(try await here.account(path).accepted.confirmed == count)
     #expect(try await here.account(path).possibleDuplicates == 0)

@@ -44,7 +44,9 @@ struct AudienceCutTests {
     }
 
     var cut: AudienceCut {
-      AudienceCut(controller: controller, spool: spool, live: controller.live(campaign.id, app: "news"))
+      AudienceCut(
+        controller: controller, files: AudienceFiles(spool: spool, store: store, clock: MachineClock()),
+        live: controller.live(campaign.id, app: "news"))
     }
 
     func members(_ part: Int) async throws -> [Int64] {

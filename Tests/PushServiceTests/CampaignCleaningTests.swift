@@ -36,7 +36,8 @@ struct CampaignCleaningTests {
       try await add(.running, endedBefore: nil), try await add(.paused, endedBefore: nil),
     ]
     _ = controller.live(old[0], app: "news")
-    let cleaning = CampaignCleaning(controller: controller, spool: spool)
+    let cleaning = CampaignCleaning(
+      controller: controller, files: AudienceFiles(spool: spool, store: store, clock: MachineClock()))
     try await cleaning.forget(endedBefore: now.after(seconds: -100))
     func folders() throws -> Set<String> { Set(try FileManager.default.contentsOfDirectory(atPath: spool.directory)) }
     for id in old {

@@ -27,7 +27,10 @@ struct CampaignStoreTests {
     campaign.upload.isComplete = true
     campaign.lastKey = 9
     #expect(try await store.update(campaign, from: 1))
-    #expect(try await store.update(campaign, from: 1) == false)
+    // Whoever has read an older one changes nothing, the plan neither.
+    var late = campaign
+    (late.state, late.content) = ("cancelled", Array("{}".utf8))
+    #expect(try await store.update(late, from: 1) == false)
     campaign.version = 2
     #expect(try await store.campaign(campaign.id) == campaign)
     #expect(try await store.campaign(StoredUUID(high: 0, low: 0)) == nil)

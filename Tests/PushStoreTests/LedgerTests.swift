@@ -345,6 +345,69 @@ struct LedgerTests {
     try store.close()
   }
 
+  @Test("bytes of an upload come with its progress, or not at all, and replace what was there", arguments: kinds)
+  func uploads(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let ledger = try #require(store.ledger)
+    let id = Self.campaign
+    let record = StoredCampaign(id: id, app: "news", state: "draft", content: Array("{}".utf8), createdAt: Self.at(1))
+    #expect(try await store.add(record, openLimit: 9))
+    func add(_ pieces: [AudiencePiece], byteCount: Int64, from version: Int64) async throws -> Bool {
+      var changed = try #require(try await store.campaign(id))
+      changed.upload.byteCount = byteCount
+      return try await ledger.update(changed, from: version, adding: pieces)
+    }
+    func bytes() async throws -> [UInt8] {
+      var bytes: [UInt8] = []
+      for piece in try await ledger.audiencePieces(of: id) {
+        #expect(piece.start == Int64(bytes.count))
+        bytes += try await ledger.bytes(of: piece, of: id) ?? []
+      }
+      return bytes
+    }
+    let first = AudiencePiece(start: 0, id: 1, bytes: [1, 2, 3])
+    let second = AudiencePiece(start: 3, id: .max, bytes: [4])
+    #expect(try await add([first, second], byteCount: 4, from: 1))
+    #expect(try await bytes() == [1, 2, 3, 4])
+    let other = AudiencePiece(start: 3, id: 3, bytes: [7, 7])
+    #expect(try await !add([other], byteCount: 5, from: 1), "somebody else was quicker")
+    #expect(try await bytes() == [1, 2, 3, 4])
+    #expect(try await add([other], byteCount: 5, from: 2))
+    #expect(try await bytes() == [1, 2, 3, 7, 7])
+    #expect(try await ledger.bytes(of: second.head, of: id) == nil)
+    // A new upload begins, and what was there counts no more.
+    #expect(try await add([], byteCount: 0, from: 3))
+    #expect(try await bytes() == [])
+    #expect(try await add([AudiencePiece(start: 0, id: 4, bytes: [9])], byteCount: 1, from: 4))
+    #expect(try await bytes() == [9])
+    #expect(try await ledger.audiencePieces(of: StoredUUID(high: 9, low: 9)) == [])
+    try store.close()
+  }
+
+  @Test("rows of who was left out come first in the list, and the first ones replace all", arguments: kinds)
+  func leftOut(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let (store, ledger) = try await Self.prepared(place)
+    try await Self.divide(ledger)
+    let node = try #require(try await store.join("one", replacing: nil))
+    let claimed = try await ledger.claimSegments(of: Self.campaign, part: 0, limit: 1, by: node, known: [])
+    var report = Self.report(try #require(claimed.first))
+    report.rows = OutcomeRows(after: 0, count: 1, bytes: Array("z".utf8))
+    #expect(try ledger.report([report], by: node).count == 1)
+    for (number, rows) in [(1, "a"), (2, "b"), (1, "c"), (2, "d"), (2, "e")] {
+      try await ledger.list(leftOut: Array(rows.utf8), number: number, of: Self.campaign)
+    }
+    try await ledger.list(leftOut: [1], number: 1, of: StoredUUID(high: 9, low: 9))
+    var (found, cursor): ([UInt8], OutcomeRowsCursor?) = ([], nil)
+    while let page = try await ledger.outcomeRows(of: Self.campaign, after: cursor, limit: 1) {
+      found += page.rows
+      cursor = page.next
+    }
+    #expect(String(decoding: found, as: UTF8.self) == "cez")
+    try store.close()
+  }
+
   @Test("whoever leads can leave it to another node", arguments: kinds)
   func yielding(kind: StoreKind) async throws {
     let place = try StorePlace(kind)

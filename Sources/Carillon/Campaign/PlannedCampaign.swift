@@ -88,6 +88,15 @@ package struct PlannedCampaign: Sendable {
     }
   }
 
+  /// Rows of a service's file.
+  func source(
+    _ kept: KeptAudience, from mark: AudienceMark, permit: any RowPermit
+  ) throws(CarillonError) -> CampaignSource {
+    let source = try source(kept, from: mark) { _ in nil }
+    guard case .file(let file) = source else { return source }
+    return .served(PermittedRows(file, permit: permit, payloadCapacity: payloadCapacity), feed: nil)
+  }
+
   private func source(_ name: String, _ open: () throws -> AudienceFile) throws(CarillonError) -> CampaignSource {
     do {
       return .file(try open())

@@ -58,6 +58,8 @@ extension PushApp {
     case .file(let kept, let selection):
       let mark = resumed.flatMap { $0.mark.offset == 0 ? nil : $0.mark }
       source = try plan.source(kept, from: mark, selection: selection)
+    case .rows(let kept, let mark, let permit):
+      source = try plan.source(kept, from: mark, permit: permit(resumed?.readLine ?? 0))
     case .source(let make):
       let made = make(resumed?.readLine ?? 0)
       source = .served(made.0, feed: made.feed)

@@ -7,6 +7,9 @@ package struct ServedCampaign: Sendable {
   package enum Audience: Sendable {
     /// A token file, or some of its rows.
     case file(KeptAudience, selection: @Sendable (AudienceHeader) -> RowSelection? = { _ in nil })
+    /// Rows of a token file from a mark on, those that somebody permits. `permit` gets the last
+    /// line that was read before; 0: none.
+    case rows(KeptAudience, from: AudienceMark, permit: @Sendable (_ line: UInt64) -> any RowPermit)
     /// Another source, which continues behind a line; 0: from its beginning. Also its feed.
     case source(@Sendable (_ line: UInt64) -> (any AudienceSource, feed: (@Sendable () async -> Void)?))
   }

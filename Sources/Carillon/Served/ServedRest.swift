@@ -28,7 +28,8 @@ struct ServedRest: Sendable {
         account.count(outcome, 1)
       }
     } catch {
-      if case .source = audience { throw CarillonError(describing: error) }
+      // Of a file of its own, what can be read is settled.
+      if case .file = audience {} else { throw CarillonError(describing: error) }
     }
     guard isWhole else { throw CarillonError(.cancelled, "The rest of the audience was not settled.") }
     listener.flush()
@@ -46,6 +47,17 @@ struct ServedRest: Sendable {
           throw error
         } catch { throw AudienceError(path: nil, problem: .cannotRead("\(error)")) }
         return try await file.settleRest(
+          chunk, behind: line, signal: signal, as: outcome, while: { !Task.isCancelled }, settle)
+      case .rows(let kept, let mark, let permit):
+        let rows: PermittedRows
+        do {
+          rows = PermittedRows(
+            try AudienceFile(kept, from: mark), permit: permit(line), payloadCapacity: chunk.payloadCapacity)
+        } catch let error as AudienceError {
+          throw error
+        } catch { throw AudienceError(path: nil, problem: .cannotRead("\(error)")) }
+        rows.attach(signal)
+        return try await rows.settleRest(
           chunk, behind: line, signal: signal, as: outcome, while: { !Task.isCancelled }, settle)
       case .source(let make):
         let (source, feed) = make(line)

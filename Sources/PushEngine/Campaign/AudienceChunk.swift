@@ -70,7 +70,7 @@ package struct AudienceEntry: Sendable {
 
   package let entryLimit: Int
   /// 0 in a chunk for campaigns with one payload for all.
-  let payloadCapacity: Int
+  package let payloadCapacity: Int
   let entries: UnsafeMutablePointer<AudienceEntry>
   let tokens: UnsafeMutableRawPointer
   let payloads: UnsafeMutableRawPointer

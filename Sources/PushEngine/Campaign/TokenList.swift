@@ -160,6 +160,12 @@ extension AudienceChunk {
         unsafe append(line: line, token: text, payload: UnsafeRawBufferPointer(start: nil, count: 0))
       }
     }
+    mark(lastAs: kind)
+  }
+
+  /// The entry that was added last is of another kind than ready.
+  func mark(lastAs kind: AudienceEntry.Kind) {
+    guard kind != .ready else { return }
     unsafe entries[count - 1].kind = kind
     readyCount -= 1
   }

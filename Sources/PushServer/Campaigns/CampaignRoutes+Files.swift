@@ -10,8 +10,7 @@ internal import PushWire
 extension CampaignRoutes {
   private static let firstLineHeader = HTTPField.Name("Carillon-First-Line")
   /// What has come in is made durable at least so often, so that a long upload survives.
-  private static let syncByteCount = 32 << 20
-  private static let blockByteCount = 64 << 10
+  private var syncByteCount: Int { runner.files.areShared ? AudienceFiles.portionByteCount : 32 << 20 }
   /// Pieces of lists that are read together; each is what a node has listed in about a tenth of a
   /// second.
   private static let rowsLimit = 32
@@ -28,7 +27,6 @@ extension CampaignRoutes {
     }
     try checkType(request)
     let first = try firstLine(request)
-    try demandFiles()
     try intake.demandOpen()
     let live = controller.live(record.id, app: app.id)
     guard live.beginUpload() else {
@@ -38,6 +36,9 @@ extension CampaignRoutes {
     // Before the file is cut, so that no crash leaves a file that is shorter than the store says.
     let (begun, skipCount) = try await controller.beginUpload(record.id, at: first)
     try runner.spool.make(record.id)
+    // What another node has taken in is here from now on.
+    runner.files.forget(record.id)
+    try await runner.files.fetch(begun.head)
     var upload = try AudienceUpload(
       path: runner.spool.audience(record.id), progress: begun.upload, skipping: skipCount,
       rows: AudienceRows(placeholders: try CampaignPlan(parsing: begun.content[...]).placeholders))
@@ -48,6 +49,7 @@ extension CampaignRoutes {
     _ upload: inout AudienceUpload, _ request: Request, _ campaign: CampaignHead, _ grant: Grant
   ) async throws -> Response {
     let id = campaign.id
+    var stored = campaign.upload
     do {
       var byteLimit = try await runner.audienceByteLimit(campaign)
       for try await part in request.body {
@@ -60,8 +62,8 @@ extension CampaignRoutes {
           }
         }
         try upload.flushFullBlock()
-        if upload.unsyncedByteCount >= Self.syncByteCount {
-          try await note(&upload, id)
+        if upload.unsyncedByteCount >= syncByteCount {
+          try await note(&upload, id, &stored)
           // Others of the app may be uploaded at the same time.
           byteLimit = try await runner.audienceByteLimit(campaign)
         }
@@ -71,14 +73,14 @@ extension CampaignRoutes {
       try upload.complete()
     } catch {
       try upload.cut()
-      try await note(&upload, id)
+      try await note(&upload, id, &stored)
       if let problem = error as? Problem { throw problem }
       throw Problem(
         .badRequest, "Cut off", "The upload was cut off after \(upload.progress.lineCount) lines.",
         action: "Continue with Carillon-First-Line: \(upload.progress.lineCount + 1).")
     }
+    try await store(upload.progress, id, &stored)
     let progress = upload.progress
-    try await controller.change(id, { _ in .uploadEnded(isComplete: true) }) { $0.upload = progress }
     return .json { json in
       json.field("lines", progress.lineCount)
       json.field("complete", true)
@@ -90,11 +92,35 @@ extension CampaignRoutes {
     action: "Wait until campaigns are forgotten, or ask the operator for more: audiences: { bytes: … }.")
 
   /// Keeps what has come in so far.
-  private func note(_ upload: inout AudienceUpload, _ id: StoredUUID) async throws {
+  private func note(
+    _ upload: inout AudienceUpload, _ id: StoredUUID, _ stored: inout StoredUpload
+  ) async throws {
     try upload.sync()
-    let progress = upload.progress
-    try await controller.change(id, { _ in .uploadEnded(isComplete: false) }) { $0.upload = progress }
+    try await store(upload.progress, id, &stored)
   }
+
+  /// - Parameter stored: what the campaign has; another upload, at another node, must not have
+  ///   changed it.
+  private func store(
+    _ progress: StoredUpload, _ id: StoredUUID, _ stored: inout StoredUpload
+  ) async throws {
+    let pieces =
+      runner.files.areShared
+      ? try runner.files.pieces(of: id, from: stored.byteCount, to: progress.byteCount) : []
+    let known = stored
+    try await controller.change(
+      id, { _ in .uploadEnded(isComplete: progress.isComplete) },
+      { campaign in
+        guard campaign.upload == known else { throw Self.replaced }
+        campaign.upload = progress
+      }, adding: pieces)
+    try runner.files.added(pieces, to: id)
+    stored = progress
+  }
+
+  private static let replaced = Problem(
+    .conflict, "Upload under way", "Another upload of this audience has begun.",
+    action: "Let one client upload it, at any node.")
 
   private func checkType(_ request: Request) throws {
     guard let type = request.headers[.contentType] else { return }
@@ -118,27 +144,15 @@ extension CampaignRoutes {
     return line
   }
 
-  /// Files of uploads are on the disk of the service that leads.
-  ///
-  /// - Throws: ``Problem`` with 503.
-  private func demandFiles() throws {
-    guard !membership.leads else { return }
-    throw Problem(
-      .serviceUnavailable, "Other node",
-      membership.leader.map { "The node \($0) leads, and has the audiences that are uploaded." }
-        ?? "No node leads at present, so no audience can be uploaded.",
-      action: "Send the request to that node.", retryAfter: 1)
-  }
-
   // MARK: Lists
 
   /// Everything that was not accepted, as it is at present.
   func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await readGrant(request, context)
     let record = try await campaign(context, of: app)
-    if !record.summary.isForDevices { try demandFiles() }
     let parts = try await controller.store.progress(of: record.id)
-    var paths = [runner.spool.leftOut(record.id)]
+    // Where nodes share the store it has this list, too.
+    var paths = runner.files.areShared ? [] : [runner.spool.leftOut(record.id)]
     for part in parts {
       runner.recorder.flush(record.id.name(part: part.number))
       paths.append(runner.spool.list(record.id, part: part.number))
@@ -155,19 +169,11 @@ extension CampaignRoutes {
           cursor = page.next
         }
         for path in paths {
-          guard let file = FileHandle(forReadingAtPath: path) else { continue }
-          defer { try? file.close() }
-          var isHeader = true
-          while let block = try file.read(upToCount: Self.blockByteCount), !block.isEmpty {
+          guard let list = SpoolReading(path: path) else { continue }
+          while let rows = try list.next() {
             // A list that ends here without an error would look complete.
             try await grant.demand()
-            var rest = block[...]
-            if isHeader {
-              guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else { continue }
-              rest = rest[(end + 1)...]
-              isHeader = false
-            }
-            if !rest.isEmpty { try await writer.write(ByteBuffer(bytes: rest)) }
+            try await writer.write(ByteBuffer(bytes: rows))
           }
         }
         try await writer.finish(nil)

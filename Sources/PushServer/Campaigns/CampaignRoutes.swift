@@ -10,7 +10,6 @@ struct CampaignRoutes: Sendable {
   let access: ControlAccess
   let runner: CampaignRunner
   let reports: CampaignReports
-  let membership: NodeMembership
   let intake: IntakeLimit
 
   var isOpen: @Sendable () -> Bool { intake.isOpen }
@@ -133,6 +132,7 @@ struct CampaignRoutes: Sendable {
     let changes = try await access.body(of: request, context, under: grant)
     _ = try JSONBody.members(changes[...])
     let room = try room(context, record, besides: changes.count)
+    try await runner.files.fetch(record)
     let changed = try await controller.change(record.id, { _ in .edited }) { record in
       let tags = expected.split(separator: ",").map { $0.trimmingPrefix { $0 == " " } }
       guard expected == "*" || tags.contains(where: { $0 == record.tag }) else {

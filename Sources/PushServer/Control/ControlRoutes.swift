@@ -33,7 +33,7 @@ struct ControlRoutes: Sendable {
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     CampaignRoutes(
-      access: access, runner: campaigns, reports: dashboard.reports, membership: membership, intake: intake
+      access: access, runner: campaigns, reports: dashboard.reports, intake: intake
     ).add(to: router)
     AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)

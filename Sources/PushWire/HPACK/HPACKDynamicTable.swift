@@ -75,8 +75,8 @@ struct HPACKDynamicTable: ~Copyable {
     }
   }
 
-  /// Adds an entry after ``prepare()``, without a note. One that exceeds the limit empties the table
-  /// (4.4).
+  /// Adds an entry after ``prepare()``, without a note. One that exceeds the limit empties the
+  /// table (4.4).
   ///
   /// - Returns: whether it is in the table.
   @discardableResult

@@ -33,6 +33,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   struct Plan {
     var seed: UInt64
     var isHTTP2: Bool
+    /// The audience is rows of an upload, not stored devices.
+    var isUpload: Bool
     var deviceCount: Int
     var badPerMille: Int
     var perSecond: Int?
@@ -52,6 +54,9 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       self.seed = seed
       var random = SeededGenerator(seed: seed ^ 0xC1057E2)
       isHTTP2 = Bool.random(using: &random)
+      // Of its own, so that nothing else of the plan changes.
+      var other = SeededGenerator(seed: seed ^ 0xF11E)
+      isUpload = Int.random(in: 0..<3, using: &other) == 0
       deviceCount = [40, 300, 1_000, 2_000].randomElement(using: &random) ?? 40
       badPerMille = [0, 30].randomElement(using: &random) ?? 0
       perSecond = [nil, 20, 100, 1_000].randomElement(using: &random) ?? nil
@@ -180,7 +185,27 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     nodes = plan.speeds.indices.map { [folder] number in
       Node(number, spool: CampaignSpool(besides: folder.appending(path: "store-\(number).db").path))
     }
-    addDevices()
+    if !plan.isUpload { addDevices() }
+  }
+
+  /// A row is two lines, sometimes.
+  private func upload() -> StoredUpload {
+    var (text, upload) = ("name,token\n", StoredUpload())
+    upload.lineCount = 1
+    for token in tokens {
+      keys[token] = upload.lineCount + 1
+      let isLong = Int.random(in: 0..<5, using: &random) == 0
+      text += isLong ? "\"a\nb\",\(token)\n" : "a,\(token)\n"
+      upload.lineCount += isLong ? 2 : 1
+    }
+    let bytes = Array(text.utf8)
+    (upload.byteCount, upload.isComplete, upload.format) = (Int64(bytes.count), true, "csv")
+    let size = Int.random(in: 1_000...100_000, using: &random)
+    let pieces = stride(from: 0, to: bytes.count, by: size).map { start in
+      AudiencePiece(start: Int64(start), id: Int64(start), bytes: Array(bytes[start..<min(start + size, bytes.count)]))
+    }
+    storeDisk.change { [id] in $0.uploads[id] = pieces }
+    return upload
   }
 
   private func addDevices() {
@@ -351,12 +376,14 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   // MARK: The campaign
 
   private func prepare() throws {
-    var text = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}},"audience":{"source":"devices"}"#
+    var text = #"{"name":"sale","payload":{"aps":{"alert":"Hello"}}"#
+    if !plan.isUpload { text += #","audience":{"source":"devices"}"# }
     if let perSecond = plan.perSecond { text += #","rateLimit":\#(perSecond)"# }
     var campaign = StoredCampaign(
       id: id, app: "served", state: CampaignState.draft.rawValue, content: [],
       createdAt: StoreInstant(milliseconds: epoch))
     campaign.set(try CampaignPlan(parsing: Array((text + "}").utf8)[...]))
+    if plan.isUpload { campaign.upload = upload() }
     storeDisk.change { [campaign] in $0.campaigns[campaign.id] = campaign }
   }
 

@@ -42,11 +42,21 @@ extension SimulatedStore {
   }
 
   package func update(_ campaign: StoredCampaign, from version: Int64) async throws(StoreError) -> Bool {
+    try await update(campaign, from: version, adding: [])
+  }
+
+  package func update(
+    _ campaign: StoredCampaign, from version: Int64, adding pieces: [AudiencePiece]
+  ) async throws(StoreError) -> Bool {
     try await call { contents in
       guard let old = contents.campaigns[campaign.id], old.version == version else { return false }
       var next = campaign
       (next.version, next.cutKey, next.planByteCount) = (version + 1, old.cutKey, campaign.content.count)
       contents.campaigns[campaign.id] = next
+      if let first = pieces.first {
+        contents.uploads[campaign.id, default: []].removeAll { $0.start >= first.start }
+        contents.uploads[campaign.id, default: []] += pieces
+      }
       return true
     }
   }
@@ -158,7 +168,7 @@ extension StoreContents {
 
   fileprivate mutating func forget(_ heads: some Sequence<CampaignHead>) -> [StoredUUID] {
     heads.map(\.id).map { id in
-      (campaigns[id], parts[id], members[id]) = (nil, nil, nil)
+      (campaigns[id], parts[id], members[id], uploads[id]) = (nil, nil, nil, nil)
       ledger.forget(id)
       return id
     }

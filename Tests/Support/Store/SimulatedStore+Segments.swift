@@ -397,6 +397,26 @@ extension SimulatedStore: Ledger {
     }
   }
 
+  package func audiencePieces(of campaign: StoredUUID) async throws(StoreError) -> [AudiencePiece.Head] {
+    try await call { contents in
+      let byteCount = contents.campaigns[campaign]?.upload.byteCount ?? 0
+      return contents.uploads[campaign, default: []].map(\.head).filter { $0.start < byteCount }
+    }
+  }
+
+  package func bytes(of piece: AudiencePiece.Head, of campaign: StoredUUID) async throws(StoreError) -> [UInt8]? {
+    try await call { $0.uploads[campaign, default: []].first { $0.head == piece }?.bytes }
+  }
+
+  package func list(leftOut rows: [UInt8], number: Int, of campaign: StoredUUID) async throws(StoreError) {
+    try await call { contents in
+      let segment = SegmentID(campaign: campaign, part: -1, firstKey: 0)
+      contents.ledger.rows.removeAll { $0.segment == segment && $0.rows.after >= number }
+      contents.ledger.rows.append(
+        LedgerContents.Rows(segment: segment, epoch: 0, rows: OutcomeRows(after: number, count: 0, bytes: rows)))
+    }
+  }
+
   package func outcomeRows(
     of campaign: StoredUUID, after cursor: OutcomeRowsCursor?, limit: Int
   ) async throws(StoreError) -> (rows: [UInt8], next: OutcomeRowsCursor)? {

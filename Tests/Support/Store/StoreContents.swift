@@ -45,6 +45,7 @@ package struct StoreContents: Sendable {
 
   package var campaigns: [StoredUUID: StoredCampaign] = [:]
   package internal(set) var parts: [StoredUUID: [StoredCampaignPart]] = [:]
+  package var uploads: [StoredUUID: [AudiencePiece]] = [:]
   var members: [StoredUUID: [MemberPiece]] = [:]
   package var ledger = LedgerContents()
 

@@ -4,12 +4,18 @@ internal import PushStore
 /// Finds out how many a campaign is for, beside its sending, and keeps that in its record.
 struct AudienceTotal: Sendable {
   let controller: CampaignController
-  let spool: CampaignSpool
+  let files: AudienceFiles
   let live: LiveCampaign
 
   /// Does nothing if that cannot be found out at present: the next step of the driver asks again.
   func count(_ record: StoredCampaign, _ plan: CampaignPlan, _ parts: [StoredCampaignPart]) async {
-    guard let count = try? await counted(record, plan, parts) else { return }
+    let counted: Int64?
+    do { counted = try await self.counted(record, plan, parts) } catch let error as AudienceError {
+      // It can never be sent.
+      _ = try? await controller.change(record.id, { _ in .failed }) { $0.reason = error.description }
+      return
+    } catch { return }
+    guard let count = counted else { return }
     _ = try? await controller.change(record.id, { _ in .audienceCounted }) { campaign in
       campaign.audienceCount = campaign.audienceCount ?? count
     }
@@ -18,11 +24,10 @@ struct AudienceTotal: Sendable {
   private func counted(
     _ record: StoredCampaign, _ plan: CampaignPlan, _ parts: [StoredCampaignPart]
   ) async throws -> Int64? {
-    switch plan.source {
-    case .devices:
-      try await AudienceCut(controller: controller, spool: spool, live: live).finish(record.id, plan, parts)
-    case .upload: record.upload.isComplete ? Self.uploaded(record, spool) : nil
+    if plan.source == .devices || files.areShared && !plan.isDryRun {
+      return try await AudienceCut(controller: controller, files: files, live: live).finish(record.id, plan, parts)
     }
+    return record.upload.isComplete ? Self.uploaded(record, files.spool) : nil
   }
 
   /// How many rows were uploaded, by their lines; nil if the header cannot be read.

@@ -11,6 +11,8 @@ package struct CampaignSpool: Sendable {
 
   func folder(_ id: StoredUUID) -> String { "\(directory)/\(id.text)" }
   package func audience(_ id: StoredUUID) -> String { "\(folder(id))/audience.csv" }
+  /// What the file of the audience is made of, where nodes share a store.
+  func pieces(_ id: StoredUUID) -> String { "\(folder(id))/audience.pieces" }
   package func audience(of record: StoredCampaign) -> KeptAudience {
     KeptAudience(
       path: audience(record.id), byteCount: Int(clamping: record.upload.byteCount),

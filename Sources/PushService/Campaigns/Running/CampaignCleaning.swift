@@ -4,7 +4,7 @@ internal import PushStore
 /// Forgets campaigns, with their files.
 struct CampaignCleaning: Sendable {
   let controller: CampaignController
-  let spool: CampaignSpool
+  let files: AudienceFiles
 
   /// The most campaigns in one turn of the store.
   private static let limit = 100
@@ -29,7 +29,7 @@ struct CampaignCleaning: Sendable {
   /// - Returns: how many.
   private func remove(_ forgotten: [StoredUUID]) -> Int {
     for id in forgotten {
-      spool.remove(id)
+      remove(id)
       controller.forget(id)
     }
     return forgotten.count
@@ -41,9 +41,14 @@ struct CampaignCleaning: Sendable {
     for live in controller.all where try await controller.store.campaignHead(live.id) == nil {
       controller.forget(live.id)
     }
-    for name in (try? FileManager.default.contentsOfDirectory(atPath: spool.directory)) ?? [] {
+    for name in (try? FileManager.default.contentsOfDirectory(atPath: files.spool.directory)) ?? [] {
       guard let id = StoredUUID(name), try await controller.store.campaignHead(id) == nil else { continue }
-      spool.remove(id)
+      remove(id)
     }
+  }
+
+  private func remove(_ id: StoredUUID) {
+    files.forget(id)
+    files.spool.remove(id)
   }
 }

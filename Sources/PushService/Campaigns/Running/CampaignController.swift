@@ -66,12 +66,13 @@ package final class CampaignController: Sendable {
   /// that they change: if it was changed meanwhile, they are asked again. An event that changes
   /// nothing in this state edits nothing either.
   ///
+  /// - Parameter pieces: bytes that its upload has by this change, if nodes share the store.
   /// - Throws: ``Problem`` with 404, or with 409 if the event does not fit the state;
   ///   ``StoreError``; what `event` and `edit` throw.
   @discardableResult
   package func change(
     _ id: StoredUUID, _ event: (StoredCampaign) throws -> CampaignEvent,
-    _ edit: (inout StoredCampaign) throws -> Void = { _ in }
+    _ edit: (inout StoredCampaign) throws -> Void = { _ in }, adding pieces: [AudiencePiece] = []
   ) async throws -> StoredCampaign {
     while true {
       guard let old = try await store.campaign(id), let state = CampaignState(rawValue: old.state) else {
@@ -94,7 +95,7 @@ package final class CampaignController: Sendable {
       if new == old { return old }
       new.changedAt = clock.now
       let isUpdated: Bool
-      do throws(StoreError) { isUpdated = try await store.update(new, from: old.version) } catch {
+      do throws(StoreError) { isUpdated = try await update(new, from: old.version, adding: pieces) } catch {
         // It may be changed all the same: then its driver must know.
         wake(new.head)
         throw error
@@ -104,6 +105,13 @@ package final class CampaignController: Sendable {
       if new.state != old.state || new.content != old.content { wake(new.head) }
       return new
     }
+  }
+
+  private func update(
+    _ campaign: StoredCampaign, from version: Int64, adding pieces: [AudiencePiece]
+  ) async throws(StoreError) -> Bool {
+    guard !pieces.isEmpty, let ledger = store.ledger else { return try await store.update(campaign, from: version) }
+    return try await ledger.update(campaign, from: version, adding: pieces)
   }
 
   /// Starts a campaign, now or at its time.

@@ -86,6 +86,7 @@ struct CampaignDivision: Sendable {
       case .upload: try rows(record, &places, leftOut)
       }
     try leftOut.sync()
+    try await list(leftOut: record.id)
     var stored: [StoredCampaignPart] = parts.numbers.map { time, number in
       StoredCampaignPart(
         number: number, dueAt: StoreInstant(milliseconds: time.instant * 1000), content: parts.contents[number].bytes)
@@ -99,6 +100,18 @@ struct CampaignDivision: Sendable {
       stored.append(part)
     }
     return stored
+  }
+
+  /// Those who were left out are in a list that every node can read.
+  private func list(leftOut id: StoredUUID) async throws {
+    guard let ledger = store.ledger, let file = SpoolReading(path: spool.leftOut(id)) else { return }
+    var number = 0
+    while let rows = try file.next() {
+      number += 1
+      try await clock.retrying { [number] () throws(StoreError) in
+        try await ledger.list(leftOut: rows, number: number, of: id)
+      }
+    }
   }
 
   /// Cuts the audience: each device is a member of one part, or left out.

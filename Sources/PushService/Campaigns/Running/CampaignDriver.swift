@@ -174,6 +174,7 @@ struct CampaignDriver: Sendable {
       return .again
     }
     guard let record = try await withLastKey(record, plan) else { return .again }
+    if plan.source == .upload { try await parts.files.fetch(record.head) }
     let all: [StoredCampaignPart]
     // Before the parts are read: whatever ends meanwhile is not begun again.
     var busy = live.busyParts
@@ -185,9 +186,9 @@ struct CampaignDriver: Sendable {
       try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
-    if record.audienceCount == nil || plan.source == .devices && !record.isCut, live.beginCounting() {
+    if record.audienceCount == nil || isCut(plan) && !record.isCut, live.beginCounting() {
       tasks.addTask {
-        await AudienceTotal(controller: controller, spool: parts.spool, live: live).count(record, plan, all)
+        await AudienceTotal(controller: controller, files: parts.files, live: live).count(record, plan, all)
         live.endCounting()
       }
     }
@@ -239,7 +240,7 @@ struct CampaignDriver: Sendable {
     _ record: StoredCampaign, _ plan: CampaignPlan, _ all: [StoredCampaignPart]
   ) async throws -> Shared {
     var shared = Shared()
-    guard let ledger = store.ledger, plan.source == .devices, !plan.isDryRun else { return shared }
+    guard let ledger = store.ledger, !plan.isDryRun else { return shared }
     let sharing = CampaignSharing(ledger: ledger, controller: controller)
     shared.sharing = sharing
     let (numbers, ended) = try await sharing.advance(record, all)
@@ -261,12 +262,22 @@ struct CampaignDriver: Sendable {
     live.pause(parts: schedule.times(plan, live.app).schedule(openParts, now: clock.now).inQuietHours)
   }
 
-  /// Fixes which devices belong to the audience.
+  /// Whether its members are written down, before or while they are sent to. Of an upload that one
+  /// process sends they need not be.
+  private func isCut(_ plan: CampaignPlan) -> Bool {
+    plan.source == .devices || parts.files.areShared && !plan.isDryRun
+  }
+
+  /// Fixes which devices belong to the audience, or how far its rows go.
   ///
   /// - Returns: nil if it is in another state by now, so that nothing is fixed.
   private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign? {
-    guard plan.source == .devices, record.lastKey == nil else { return record }
-    let key = try await store.lastDeviceKey(app: record.app)
+    guard isCut(plan), record.lastKey == nil else { return record }
+    let key =
+      switch plan.source {
+      case .devices: try await store.lastDeviceKey(app: record.app)
+      case .upload: record.upload.lineCount + 1
+      }
     let fixed = try await controller.change(live.id, { _ in .audienceFixed }) { $0.lastKey = $0.lastKey ?? key }
     return fixed.lastKey == nil ? nil : fixed
   }
@@ -306,14 +317,21 @@ struct CampaignDriver: Sendable {
     if all.isEmpty {
       // It was never divided, so all of its audience is one part.
       try parts.spool.removeLeftOut(record.id)
+      try await store.ledger?.list(leftOut: [], number: 1, of: record.id)
       // Nor what a division that did not come to its end has written.
       try await store.removeMembers(of: record.id)
       try await store.add([StoredCampaignPart(number: 0, dueAt: clock.now, content: [])], of: record.id)
       all = try await store.parts(of: record.id)
     }
     try parts.spool.make(record.id)
-    if plan.source == .devices {
-      _ = try await AudienceCut(controller: controller, spool: parts.spool, live: live).finish(record.id, plan, all)
+    if plan.source == .upload { try await parts.files.fetch(record.head) }
+    // Nodes can carry some of it.
+    if plan.source == .devices || record.cutKey > 0 {
+      let cut = AudienceCut(controller: controller, files: parts.files, live: live)
+      do { _ = try await cut.finish(record.id, plan, all) } catch is AudienceError {
+        // Behind what can be read there is nobody.
+        try await cut.close(record.id)
+      }
     }
     let shared = try await share(record, plan, all)
     for part in all where part.endedAt == nil && !busy.contains(part.number) && !shared.numbers.contains(part.number) {

@@ -5,13 +5,15 @@ internal import PushStore
 
 /// What a part of a campaign is made of, for the library.
 struct CampaignParts: Sendable {
-  let spool: CampaignSpool
+  let files: AudienceFiles
   let recorder: CampaignRecorder
   let outcomes: OutcomeRecorder
   let store: any Store
   let clock: any ServiceClock
   let live: LiveCampaign
   let plantedMistake: CampaignController.PlantedMistake?
+
+  var spool: CampaignSpool { files.spool }
 
   func served(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> ServedCampaign {
     let audience =

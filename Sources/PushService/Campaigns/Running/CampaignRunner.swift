@@ -10,7 +10,7 @@ internal import ServiceLifecycle
 /// decides when campaigns and their parts begin and end, and sends what is not shared.
 package final class CampaignRunner: Service {
   package let controller: CampaignController
-  package let spool: CampaignSpool
+  package let files: AudienceFiles
   package let recorder: CampaignRecorder
   private let outcomes: OutcomeRecorder
   /// Nil: this process sends whole parts.
@@ -40,19 +40,23 @@ package final class CampaignRunner: Service {
     leads: @escaping @Sendable () -> Bool = { true }, isDraining: @escaping @Sendable () -> Bool = { false },
     logger: Logger
   ) {
-    (self.controller, self.spool, self.recorder, self.outcomes) = (controller, spool, recorder, outcomes)
+    (self.controller, self.recorder, self.outcomes) = (controller, recorder, outcomes)
+    files = AudienceFiles(spool: spool, store: controller.store, clock: controller.clock)
+    let files = files
     (self.deployment, self.schedule, self.retention, self.logger) = (deployment, schedule, retention, logger)
     (self.leads, self.isDraining) = (leads, isDraining)
     carrier = controller.store.ledger.map { ledger in
       SegmentCarrier(
         ledger: ledger, incarnation: incarnation, controller: controller, deployment: deployment, outcomes: outcomes,
-        spool: spool, schedule: schedule, isDraining: isDraining, logger: logger)
+        files: files, schedule: schedule, isDraining: isDraining, logger: logger)
     }
     rates = controller.store.ledger.map { ledger in
       SharedRates(ledger: ledger, incarnation: incarnation, pace: pace, deployment: deployment, controller: controller)
     }
     if rates != nil { deployment.shareRates() }
   }
+
+  package var spool: CampaignSpool { files.spool }
 
   /// How many campaigns of an app may be there that have not ended.
   package func openLimit(_ app: String) -> Int { schedule.app(app).openCampaignLimit }
@@ -144,7 +148,7 @@ package final class CampaignRunner: Service {
   private func drive(_ live: LiveCampaign) async {
     guard leads() else { return }
     let parts = CampaignParts(
-      spool: spool, recorder: recorder, outcomes: outcomes, store: controller.store, clock: controller.clock,
+      files: files, recorder: recorder, outcomes: outcomes, store: controller.store, clock: controller.clock,
       live: live, plantedMistake: controller.plantedMistake)
     await CampaignDriver(
       controller: controller, deployment: deployment, parts: parts, schedule: schedule, live: live, leads: leads,
@@ -153,7 +157,7 @@ package final class CampaignRunner: Service {
   }
 
   private func tidy() async {
-    let cleaning = CampaignCleaning(controller: controller, spool: spool)
+    let cleaning = CampaignCleaning(controller: controller, files: files)
     var isFirst = true
     while !Task.isCancelled {
       do throws(StoreError) {

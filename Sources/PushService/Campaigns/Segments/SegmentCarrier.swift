@@ -19,7 +19,7 @@ final class SegmentCarrier: Sendable {
   private let controller: CampaignController
   private let deployment: Deployment
   private let outcomes: OutcomeRecorder
-  private let spool: CampaignSpool
+  private let files: AudienceFiles
   private let schedule: CampaignSchedule
   /// Nothing more is claimed, and what is carried is given back.
   private let isDraining: @Sendable () -> Bool
@@ -52,11 +52,11 @@ final class SegmentCarrier: Sendable {
 
   init(
     ledger: any Ledger, incarnation: @escaping @Sendable () -> Int64, controller: CampaignController,
-    deployment: Deployment, outcomes: OutcomeRecorder, spool: CampaignSpool, schedule: CampaignSchedule,
+    deployment: Deployment, outcomes: OutcomeRecorder, files: AudienceFiles, schedule: CampaignSchedule,
     isDraining: @escaping @Sendable () -> Bool, logger: Logger
   ) {
     (self.ledger, self.incarnation, self.controller) = (ledger, incarnation, controller)
-    (self.deployment, self.outcomes, self.spool) = (deployment, outcomes, spool)
+    (self.deployment, self.outcomes, self.files) = (deployment, outcomes, files)
     (self.schedule, self.isDraining, self.logger) = (schedule, isDraining, logger)
   }
 
@@ -253,12 +253,18 @@ final class SegmentCarrier: Sendable {
           possibleDuplicateCount: progress.newDoubtCount))
     }
     carried.withLock { $0[segment.id] = progress }
-    try spool.make(record.id)
+    try files.spool.make(record.id)
     let parts = CampaignParts(
-      spool: spool, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
+      files: files, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
       plantedMistake: nil)
     let begunAt = try await store.progress(of: record.id).first { $0.number == segment.id.part }?.begunAt
-    let sending = SegmentSending(progress: progress, parts: parts, record: record, plan: plan, begunAt: begunAt)
+    var rows: (file: KeptAudience, mark: AudienceMark)?
+    if plan.source == .upload {
+      try await files.fetch(record.head)
+      rows = try await files.rows(record, at: segment.id.firstKey)
+    }
+    let sending = SegmentSending(
+      progress: progress, parts: parts, record: record, plan: plan, begunAt: begunAt, rows: rows)
     let remainder = deployment.servedRemainders.first { $0.name == progress.name }
     if isOver, remainder == nil {
       _ = try await deployment.settleUnsent(sending.served, isUnknown: false, sending.events(after: nil))

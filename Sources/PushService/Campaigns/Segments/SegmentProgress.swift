@@ -126,6 +126,8 @@ final class SegmentProgress: OutcomeListener {
   /// What the journal calls it.
   var name: String { id.name(epoch: epoch) }
 
+  /// Nothing more of it is read.
+  var isLeft: Bool { state.withLock { $0.isLeft } }
   var isDisowned: Bool { state.withLock { $0.isDisowned } }
   var campaign: PushCampaign? { state.withLock { $0.campaign } }
 
@@ -218,17 +220,18 @@ final class SegmentProgress: OutcomeListener {
 
   // MARK: Its reader
 
-  /// Calls `give` with the members of a page that may be read now, from an index on, until it
-  /// returns false: there is no room.
+  /// Calls `give` with the places of those that may be read now, until it returns false: there is
+  /// no room.
   ///
-  /// - Parameter isPaced: false: what is read is not sent, so it need not be granted.
-  /// - Returns: the index of the first one that was not given, or passed over.
+  /// - Parameters:
+  ///   - places: of neighbours in the order of their keys. Some may be no members.
+  ///   - isPaced: false: what is read is not sent, so it need not be granted.
+  /// - Returns: the place of the first one that was not given, or passed over.
   func read(
-    _ page: [AudienceDevice], from index: Int, isPaced: Bool,
-    _ give: (AudienceDevice, RecoveredRun.Fate) -> Bool
+    _ places: Range<Int>, isPaced: Bool, key: (Int) -> Int64, _ give: (Int, RecoveredRun.Fate) -> Bool
   ) -> Int {
     let (next, isStarved) = state.withLock { state in
-      let next = read(&state, page, from: index, isPaced: isPaced, give)
+      let next = read(&state, places, isPaced: isPaced, key, give)
       return (next, state.isStarved)
     }
     if isStarved { wantsReport() }
@@ -236,27 +239,25 @@ final class SegmentProgress: OutcomeListener {
   }
 
   private func read(
-    _ state: inout State, _ page: [AudienceDevice], from index: Int, isPaced: Bool,
-    _ give: (AudienceDevice, RecoveredRun.Fate) -> Bool
+    _ state: inout State, _ places: Range<Int>, isPaced: Bool, _ key: (Int) -> Int64,
+    _ give: (Int, RecoveredRun.Fate) -> Bool
   ) -> Int {
-    var index = index
     state.isStarved = false
-    if state.isLeft { return page.count }
-    while index < page.count {
-      guard let line = line(of: page[index].key, after: state.readThrough) else { return page.count }
+    if state.isLeft { return places.upperBound }
+    for place in places {
+      guard let line = line(of: key(place), after: state.readThrough) else { continue }
       switch state.machine.turn(of: line) {
       case .settled: break
       case .notGranted where isPaced:
         // What comes before it was read by an earlier process, or has its outcome.
         (state.isStarved, state.readThrough) = (true, max(state.readThrough, line - 1))
-        return index
-      case .notGranted, .unsent: guard give(page[index], .unsent) else { return index }
-      case .doubted: guard give(page[index], .doubted) else { return index }
+        return place
+      case .notGranted, .unsent: guard give(place, .unsent) else { return place }
+      case .doubted: guard give(place, .doubted) else { return place }
       }
       state.readThrough = max(state.readThrough, line)
-      index += 1
     }
-    return index
+    return places.upperBound
   }
 
   /// The keys behind a key that have no outcome, in order.

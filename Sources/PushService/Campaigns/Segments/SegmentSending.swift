@@ -13,28 +13,33 @@ struct SegmentSending: Sendable {
   let plan: CampaignPlan
   /// When the first of its part could be sent.
   let begunAt: StoreInstant?
+  /// Of an upload: the file on this machine, and a mark before its first row.
+  let rows: (file: KeptAudience, mark: AudienceMark)?
 
   /// On this machine's disk.
   private var path: String { parts.spool.list(progress.id, epoch: progress.epoch) }
 
   var served: ServedCampaign {
-    let payloads = VariantPayloads(plan)
-    var served = ServedCampaign(
-      name: progress.name, notification: notification,
-      audience: .source { [progress, parts, app = record.app] line in
-        let audience = DeviceAudience(
-          of: progress, after: Int64(clamping: line), payloads: payloads, clock: parts.clock
-        ) {
-          try await parts.devices($0, progress.id.part, of: progress.id.campaign, app: app)
-        }
-        return (audience, feed: { await audience.feed() })
-      })
+    var served = ServedCampaign(name: progress.name, notification: notification, audience: audience)
     served.variants = plan.variants
     // A copy that another node sends has the same identifier.
     served.seed = record.id.seed
     served.isShared = true
     served.pace = plan.rateLimit.map { parts.live.pace(perSecond: Double($0), isShared: true) }
     return served
+  }
+
+  private var audience: ServedCampaign.Audience {
+    if let rows { return .rows(rows.file, from: rows.mark) { [progress] in SegmentRows(progress: progress, line: $0) } }
+    let payloads = VariantPayloads(plan)
+    return .source { [progress, parts, app = record.app] line in
+      let audience = DeviceAudience(
+        of: progress, after: Int64(clamping: line), payloads: payloads, clock: parts.clock
+      ) {
+        try await parts.devices($0, progress.id.part, of: progress.id.campaign, app: app)
+      }
+      return (audience, feed: { await audience.feed() })
+    }
   }
 
   /// All of a part live until the same time.
