@@ -3,7 +3,7 @@
 
 usage() {
   die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N]" \
-    "[--streams N]"
+    "[--streams N] [--token-key]"
 }
 
 pairs=5
@@ -11,7 +11,13 @@ requests=400000
 payload=200
 connections=4
 streams=100
+token_key=false
 while (($# > 0)); do
+  if [[ $1 == --token-key ]]; then
+    token_key=true
+    shift
+    continue
+  fi
   (($# >= 2)) || usage "$1 needs a value."
   case $1 in
     --pairs) pairs=$2 ;;
@@ -65,8 +71,10 @@ start_server() {
 
 topic=com.example.yardstick
 as_client() {
+  local credential=(--certificate "$work/certificates/$topic.pem" --key "$work/certificates/$topic.key")
+  ! $token_key || credential=(--token-key "$work/AuthKey_YARDSTICK1.p8" --team-id YARDSTICK1 --topic "$topic")
   "$carillon" "$@" --json --transport http2 --gateway "127.0.0.1:$port" --trust "$work/certificates/ca.pem" \
-    --certificate "$work/certificates/$topic.pem" --key "$work/certificates/$topic.key" --connections "$connections"
+    "${credential[@]}" --connections "$connections"
 }
 run_bench() { as_client bench --payload "$payload" --streams "$streams" --count "$1"; }
 run_send() { as_client send --payload "$work/payload.json" --tokens "$work/tokens.txt" --expiration 0 --priority 10; }
@@ -80,6 +88,9 @@ heading "Preparing"
 rm -rf "$work/certificates" "$work/files"
 mkdir -p "$work/files/3/device"
 "$carillon" simulate --make-certificates "$work/certificates" --app "$topic" >"$work/certificates.log"
+if $token_key; then
+  (umask 077 && openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out "$work/AuthKey_YARDSTICK1.p8" 2>/dev/null)
+fi
 filler=$(head --bytes $((payload - 20)) /dev/zero | tr '\0' x)
 printf '{"aps":{"alert":"%s"}}' "$filler" >"$work/payload.json"
 
@@ -100,7 +111,10 @@ awk -v count="$requests" '
 
 start_server --htdocs="$work/files" --max-concurrent-streams="$streams"
 sed "s|^|https://127.0.0.1:$port|" "$work/paths.txt" >"$work/addresses.txt"
-say "$requests requests of $payload bytes, $connections connection(s) of at most $streams streams, $pairs pair(s)"
+kind=certificate
+! $token_key || kind="token key"
+say "$requests requests of $payload bytes with a $kind, $connections connection(s) of at most $streams streams," \
+  "$pairs pair(s)"
 say "$(nghttpd --version) on the same machine, one thread; $(nproc) cores; kernel $(uname -r)"
 
 # Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros.
@@ -118,11 +132,14 @@ measure() {
   busy=$(awk -v ticks="$(($(server_ticks) - before))" -v hertz="$(getconf CLK_TCK)" \
     -v count="$requests" -v rate="$rate" 'BEGIN { printf "%.0f", 100 * ticks / hertz / count * rate }')
 }
+# With a token key, as many bytes as Carillon's token has, which h2load sends again and again too.
+authorization=()
+! $token_key || authorization=("--header=authorization: bearer $(head --bytes 140 /dev/urandom | base64 --wrap 0 | tr '+/' '-_')")
 measure_h2load() {
   timed timeout "$run_limit" h2load --clients="$connections" --max-concurrent-streams="$streams" \
     --requests="$requests" --data="$work/payload.json" --header="apns-topic: $topic" \
     --header="apns-push-type: alert" --header="apns-priority: 10" --header="apns-expiration: 0" \
-    --header="apns-id: 6a2c9d3e-51f4-4b07-9c8d-2f1e0a7b6c5d" --input-file="$work/addresses.txt"
+    --header="apns-id: 6a2c9d3e-51f4-4b07-9c8d-2f1e0a7b6c5d" "${authorization[@]}" --input-file="$work/addresses.txt"
   grep -q "status codes: $requests 2xx" <<<"$output" || die "h2load has not got $requests answers of 200: $output"
   rate=$(grep -oE '[0-9.]+ req/s' <<<"$output" | head -n 1 | cut -d ' ' -f 1)
   rate=${rate%.*}
@@ -137,7 +154,7 @@ account_rate() {
 }
 # `timeout` runs programs, not functions.
 export -f as_client run_bench run_send
-export carillon port work topic connections payload streams
+export carillon port work topic connections payload streams token_key
 limited() { timeout "$run_limit" bash -c "$1"; }
 measure_bench() {
   timed limited "run_bench $requests"
