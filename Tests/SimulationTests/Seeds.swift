@@ -118,6 +118,8 @@ enum Seeds {
     known: [
       // A node that needed a rate no longer kept its share of it.
       26, 27,
+      // The ledger knew of somebody who was passed over, and the journal did not yet.
+      910_110,
     ])
 
   /// HTTP/2 with one lasting fault.

@@ -51,7 +51,7 @@ package protocol AudienceSource: Sendable {
   func attach(_ signal: ReaderSignal)
 
   /// Everything up to a line is in rings or in the reservoir, and in the records of the journal, if
-  /// there is one. By default of no interest. Only sources with a reservoir are told.
+  /// there is one. By default of no interest.
   func recorded(through line: UInt64)
 
   /// Not nil: what no lane has room for is written into the journal and read on, see ``Reservoir``.

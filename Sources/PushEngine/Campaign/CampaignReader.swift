@@ -150,11 +150,12 @@ struct CampaignReader {
         if outcome != nil {
           nextIndex = chunk.count
         } else if reservoir == nil {
-          _ = await submit(chunk)
+          _ = await submit(chunk) { audience.recorded(through: $0) }
         } else {
           nextIndex = await submitOrStore(chunk, of: audience)
         }
         took(chunk, before: nextIndex)
+        if reservoir == nil { audience.recorded(through: progress?.lastLine ?? chunk[chunk.count - 1].line) }
       }
     }
     leaveReservoir()
@@ -210,7 +211,9 @@ struct CampaignReader {
 
   /// Takes in the entries of a chunk that can be sent. Returns their number, which is lower only
   /// when the campaign was cancelled.
-  private mutating func submit(_ chunk: AudienceChunk) async -> Int {
+  ///
+  /// - Parameter recorded: gets the last line that the journal has, if there is one.
+  private mutating func submit(_ chunk: AudienceChunk, recorded: (UInt64) -> Void = { _ in }) async -> Int {
     var taken = 0
     var next = firstNew(in: chunk)
     defer { nextIndex = next }
@@ -232,6 +235,7 @@ struct CampaignReader {
         case .took(let count):
           left -= count
           taken += count
+          if next > 0 { recorded(progress?.lastLine ?? chunk[next - 1].line) }
         case .journalIsFull: await shared.journal?.room()
         }
       }

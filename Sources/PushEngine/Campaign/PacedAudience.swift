@@ -84,6 +84,7 @@ package final class PacedAudience<Source: AudienceSource>: AudienceSource {
   package init(_ source: Source, _ pace: CampaignPace) { (self.source, self.pace) = (source, pace) }
 
   package func attach(_ signal: ReaderSignal) { source.attach(signal) }
+  package func recorded(through line: UInt64) { source.recorded(through: line) }
 
   package var perSecond: Double? { pace.perSecond }
 

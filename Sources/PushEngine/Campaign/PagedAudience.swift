@@ -33,6 +33,7 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
   private let pages: Pages
   private let pause: @Sendable () async -> Void
   private let take: Taking
+  private let noteRecorded: @Sendable (_ key: Int64) -> Void
   private let state = Mutex(State())
   /// Set when another page may be read.
   private let room = ReaderSignal()
@@ -44,11 +45,14 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
   ///   - key: of the last entry that was read before; 0: none.
   ///   - pageLimit: entries of a page.
   ///   - pause: between a page that could not be read and the next attempt.
+  ///   - recorded: gets the last key up to which the journal has everything.
   package init(
     after key: Int64, pageLimit: Int = 4096, pages: @escaping Pages,
-    pause: @escaping @Sendable () async -> Void, take: @escaping Taking
+    pause: @escaping @Sendable () async -> Void, recorded: @escaping @Sendable (_ key: Int64) -> Void = { _ in },
+    take: @escaping Taking
   ) {
     firstKey = key
+    noteRecorded = recorded
     (self.pageLimit, self.pages, self.pause, self.take) = (pageLimit, pages, pause, take)
   }
 
@@ -98,6 +102,8 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
   // MARK: AudienceSource
 
   package func attach(_ signal: ReaderSignal) { state.withLock { $0.signal = signal } }
+
+  package func recorded(through line: UInt64) { noteRecorded(Int64(clamping: line)) }
 
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     try fill(chunk, isPaced: true)

@@ -12,6 +12,8 @@ package protocol RowPermit: Sendable {
   func read(
     _ chunk: AudienceChunk, from index: Int, isPaced: Bool, _ give: (Int, RecoveredRun.Fate) -> Bool
   ) -> Int?
+  /// Everything up to a line is in the journal.
+  func recorded(through line: UInt64)
   /// - Parameter wake: looks again whether there is something to read.
   func attach(wake: @escaping @Sendable () -> Void)
 }
@@ -36,6 +38,8 @@ package final class PermittedRows: AudienceSource {
     state = Mutex(State(chunk: AudienceChunk(payloadCapacity: payloadCapacity)))
     permit.attach { [weak self] in self?.signal.withLock { $0 }?.set() }
   }
+
+  package func recorded(through line: UInt64) { permit.recorded(through: line) }
 
   package func attach(_ signal: ReaderSignal) { self.signal.withLock { $0 = signal } }
 

@@ -454,7 +454,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     let missing = wanted.count { arrivals[$0] == nil }
     if missing > 0, !isCancelled { problems.append("\(missing) have got nothing") }
     if sum.submitted != tokens.count, !(isCancelled && sum.submitted == 0) {
-      problems.append("\(sum.submitted) of \(tokens.count) are in the account")
+      problems.append("\(sum.submitted) of \(tokens.count) are in the account: \(contents.ledger.accounts)")
     }
     if sum.inFlight != 0 { problems.append("\(sum.inFlight) have no outcome") }
     if sum.unknown == 0 ? sum.accepted != arrivals.count : sum.accepted > arrivals.count {

@@ -22,6 +22,13 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   /// What is granted of each segment, in their order.
   package var grants: [(firstKey: Int64, granted: Int)] { segments.map { ($0.row.id.firstKey, $0.row.granted) } }
 
+  /// How each segment stands, and the account of it that its owner has told.
+  package var accounts: [String] {
+    segments.map {
+      "\($0.row.id.firstKey)@\($0.row.epoch): \($0.row.count), \(String(decoding: $0.row.account ?? [], as: UTF8.self))"
+    }
+  }
+
   struct Rows {
     let segment: SegmentID
     let epoch: Int64

@@ -19,6 +19,7 @@ extension DeviceAudience {
         return (keys.isEmpty ? [] : try await devices(keys), last)
       },
       pause: { try? await clock.sleep(for: .milliseconds(200)) },
+      recorded: { progress.recorded(through: $0) },
       take: { page, index, chunk, isPaced in
         progress.read(
           index..<page.count, isPaced: isPaced, key: { page[$0].key },
@@ -43,6 +44,8 @@ struct SegmentRows: RowPermit {
   func attach(wake: @escaping @Sendable () -> Void) {
     progress.attach(after: Int64(clamping: line), wake: wake)
   }
+
+  func recorded(through line: UInt64) { progress.recorded(through: Int64(clamping: line)) }
 
   func read(
     _ chunk: AudienceChunk, from index: Int, isPaced: Bool, _ give: (Int, RecoveredRun.Fate) -> Bool

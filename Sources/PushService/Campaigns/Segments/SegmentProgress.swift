@@ -55,6 +55,19 @@ final class SegmentProgress: OutcomeListener {
     var hasReader = false
     /// What was asked for, whether or not it was granted.
     var askedThrough = 0
+    /// The last member up to which the journal has everything.
+    var recordedKey: Int64 = 0
+    /// Outcomes of later ones: who is passed over when the audience is read has one before the
+    /// journal knows. The ledger must not know more than the next process of this node.
+    var unrecorded: [Unrecorded] = []
+  }
+
+  fileprivate struct Unrecorded {
+    let key: Int64
+    let line: Int
+    let outcome: Outcome
+    /// As the list on this machine's disk has it by now.
+    let row: String
   }
 
   /// The segment is given back, because the process ends or is drained.
@@ -160,6 +173,7 @@ final class SegmentProgress: OutcomeListener {
     state.withLock { state in
       state.wake = wake
       state.hasReader = true
+      state.recordedKey = max(state.recordedKey, key)
       state.readThrough = max(state.readThrough, place(of: key + 1))
     }
   }
@@ -172,6 +186,12 @@ final class SegmentProgress: OutcomeListener {
   ///   - rows: those of the list on this machine's disk that are right.
   func resume(settled: SettledLines, account: CampaignAccount, rows: [String]) {
     state.withLock { state in
+      // What the ledger has no outcome of, it has no row of either. The order on the disk may be
+      // another one.
+      let missing = rows.filter { row in
+        guard let key = Int64(row.prefix { $0 != "," }), let line = line(of: key, after: 0) else { return false }
+        return !state.machine.settled.contains(line)
+      }
       for (index, key) in keys.enumerated() where settled.contains(UInt64(key)) {
         state.machine.settle((index + 1)...(index + 1))
       }
@@ -179,7 +199,6 @@ final class SegmentProgress: OutcomeListener {
       state.former = account
       state.former.submitted = account.settled
       (state.former.resent, state.former.possibleDuplicates, state.former.possibleCopies) = (0, 0, 0)
-      let missing = rows.dropFirst(state.listedCount)
       state.rows = missing.flatMap { Array($0.utf8) }
       state.rowCount = missing.count
     }
@@ -301,21 +320,25 @@ final class SegmentProgress: OutcomeListener {
 
   func notAccepted(line key: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
     state.withLock { state in
-      guard !state.isDisowned, let line = line(of: Int64(key), after: 0) else { return }
+      guard !state.isDisowned, let line = line(of: Int64(clamping: key), after: 0) else { return }
       if state.withdrawal == .begun, outcome == .cancelled || outcome == .unknown {
         // Whoever carries it next sends it, or finds it in doubt.
         if outcome == .cancelled, !state.machine.settled.contains(line) { state.withdrawn.insert(line...line) }
         return
       }
+      guard !state.machine.settled.contains(line) else { return }
       // An earlier owner may have sent it.
       let isNotSent = outcome == .cancelled || outcome == .suppressed
       let outcome = isNotSent && line <= state.machine.inherited ? .unknown : outcome
-      guard state.settle(line...line, outcome) else { return }
       state.list?.notAccepted(line: key, token: token, outcome: outcome, goneSince: goneSince)
-      state.rows += ServedList.row(line: key, token: token, outcome: outcome, goneSince: goneSince).utf8
-      state.rowCount += 1
+      let row = ServedList.row(line: key, token: token, outcome: outcome, goneSince: goneSince)
+      let found = Unrecorded(key: Int64(clamping: key), line: line, outcome: outcome, row: row)
+      if found.key > state.recordedKey { state.unrecorded.append(found) } else { state.settle(found) }
     }
   }
+
+  /// The journal has everything up to a member.
+  func recorded(through key: Int64) { state.withLock { $0.recorded(through: key) } }
 
   func flush() { state.withLock { $0.list }?.flush() }
 
@@ -338,6 +361,8 @@ final class SegmentProgress: OutcomeListener {
   func finalReport() -> Report? {
     state.withLock { state in
       guard !state.isDisowned else { return nil }
+      // The journal will not be asked any more.
+      state.recorded(through: .max)
       state.isOver = true
       if state.withdrawal == .begun {
         return state.report(of: self, state.machine.report(readThrough: 0, ahead: 0))
@@ -392,6 +417,21 @@ final class SegmentProgress: OutcomeListener {
 extension SegmentProgress.State {
   /// Nothing more of it is read.
   fileprivate var isLeft: Bool { isDisowned || withdrawal == .begun }
+
+  fileprivate mutating func recorded(through key: Int64) {
+    guard key > recordedKey else { return }
+    recordedKey = key
+    guard !unrecorded.isEmpty else { return }
+    let found = unrecorded
+    unrecorded = found.filter { $0.key > key }
+    for one in found where one.key <= key { settle(one) }
+  }
+
+  fileprivate mutating func settle(_ found: SegmentProgress.Unrecorded) {
+    guard settle(found.line...found.line, found.outcome) else { return }
+    rows += found.row.utf8
+    rowCount += 1
+  }
 
   /// - Returns: whether any of the lines had no outcome before.
   @discardableResult
