@@ -34,7 +34,7 @@ struct ServeNodeStatesTests {
     let (first, second) = (pair.first, pair.second)
     let there = CampaignSite(second, key: first.key)
     #expect(try await pair.nodes().map(\.leads) == [true, false])
-    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":2500"#)
+    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":1000"#)
     try await first.campaigns.act(path, "start")
     try await waitUntil("both carry some of it") {
       try await pair.nodes().allSatisfy { $0.segments > 0 && $0.pending > 0 }
