@@ -19,6 +19,8 @@ private final class HTTP2Exchange {
   private let template: RequestTemplate
   private let token = RawMemory(Samples.tokens(1))
   private var responses: [UInt8] = []
+  /// Where the first response begins: behind WINDOW_UPDATE.
+  private static let firstResponse = 13
   private var tag: UInt64 = 0
 
   /// As long as the service's are.
@@ -36,6 +38,10 @@ private final class HTTP2Exchange {
     if credential == .token { session.setAuthorization(Self.authorization) }
     unsafe Self.settings.withUnsafeBytes { unsafe session.receive($0) }
     while session.nextEvent() != nil {}
+    // What is sent is read.
+    responses = [0, 0, 4, 8, 0, 0, 0, 0, 0]
+    let byteCount = Self.count * Samples.payload.count
+    responses += (0..<4).map { UInt8(truncatingIfNeeded: byteCount >> (24 - 8 * $0)) }
     for _ in 0..<Self.count {
       responses += [0, 0, UInt8(Self.block.count), 1, 5, 0, 0, 0, 0] + Self.block
     }
@@ -56,7 +62,9 @@ private final class HTTP2Exchange {
         throw WorkloadFailure(description: "a request was not taken")
       }
       tag += 1
-      for byte in 0..<4 { responses[index * size + 5 + byte] = UInt8(truncatingIfNeeded: streamID >> (24 - 8 * byte)) }
+      for byte in 0..<4 {
+        responses[Self.firstResponse + index * size + 5 + byte] = UInt8(truncatingIfNeeded: streamID >> (24 - 8 * byte))
+      }
     }
     var byteCount = 0
     while case let bytes = unsafe session.output(), bytes.count > 0 { byteCount += bytes.count }
