@@ -40,9 +40,12 @@ package final class LoopBuffers: @unchecked Sendable {
     return output
   }
 
-  /// The output is of no use to its session, but its bytes stay until it is taken again.
+  /// The output is of no use to its session, but its bytes stay until it is taken again, or others
+  /// are given.
   func give(_ output: HTTP2Output) {
-    if outputs.count < Self.outputCountKept { outputs.append(output) }
+    // The bytes of the new one are still to be sent, those of the oldest are not.
+    if outputs.count == Self.outputCountKept { outputs.removeFirst() }
+    outputs.append(output)
   }
 
   /// Returns memory for a batch of frames, at least this many bytes, aligned to a cache line. Its

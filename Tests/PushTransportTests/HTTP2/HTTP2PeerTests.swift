@@ -341,6 +341,17 @@ struct HTTP2PeerTests {
     }
   }
 
+  @Test("bytes stay until they are sent, however many connections of a loop have some at the same time")
+  func manyOutputs() {
+    let buffers = LoopBuffers()
+    let outputs = (0..<40).map { _ in buffers.takeOutput() }
+    for output in outputs {
+      buffers.give(output)
+      #expect(buffers.takeOutput() === output)
+      buffers.give(output)
+    }
+  }
+
   @Test("streams that stay open do not keep others from being opened")
   func longStreams() throws {
     var pair = try HTTP2Pair()
