@@ -19,7 +19,6 @@ package final class NodeMembership: Service {
 
   private struct State {
     var leads = false
-    var leader: String?
     /// With this process.
     var aliveCount = 1
     var watch: NodeWatch
@@ -83,9 +82,6 @@ package final class NodeMembership: Service {
 
   /// Whether this is the one that does what only one may do.
   package var leads: Bool { state.withLock { $0.leads } }
-
-  /// The name of the one that leads; nil: none is known.
-  package var leader: String? { state.withLock { $0.leader } }
 
   /// Whether it is to give back what it carries, and to take nothing more.
   package var isDraining: Bool { own?.isDraining ?? false }
@@ -218,7 +214,7 @@ package final class NodeMembership: Service {
       let led = state.leads
       state.nodes = nodes
       state.aliveCount = max(1, nodes.count(where: \.isAlive))
-      (state.leads, state.leader) = (leader?.incarnation == own, leader?.name)
+      state.leads = leader?.incarnation == own
       return state.leads && !led
     }
     if isNew { logger.notice("this service leads", metadata: ["node": "\(name)"]) }
@@ -247,7 +243,7 @@ package final class NodeMembership: Service {
         && state.nodes.contains { $0.canLead(insteadOf: own) }
     }
     guard canHandOn, (try? await store.yield(own)) != nil else { return }
-    state.withLock { ($0.leads, $0.leader) = (false, nil) }
+    state.withLock { $0.leads = false }
     logger.notice("this service leads no longer, because it is drained", metadata: ["node": "\(name)"])
   }
 

@@ -182,8 +182,8 @@ extension ServiceNodes.Node {
   /// What it means to forget it.
   fileprivate var meaning: String {
     let count = pending == 0 ? "none" : NumberText.count(pending, "notification")
-    return "It had \(count) without an outcome when it was last heard of. Campaigns to stored devices go on without "
-      + "it. The others are in its journal: they are unknown from now on, unless a service with that journal serves "
+    return "It had \(count) without an outcome when it was last heard of. Campaigns go on without it. Other "
+      + "notifications are in its journal: they are unknown from now on, unless a service with that journal serves "
       + "again, which sends them."
   }
 }

@@ -10,7 +10,7 @@ internal import PushWire
 extension CampaignRoutes {
   private static let firstLineHeader = HTTPField.Name("Carillon-First-Line")
   /// What has come in is made durable at least so often, so that a long upload survives.
-  private var syncByteCount: Int { runner.files.areShared ? AudienceFiles.portionByteCount : 32 << 20 }
+  private var syncByteCount: Int { runner.files.areShared ? AudiencePiece.byteCountLimit : 32 << 20 }
   /// Pieces of lists that are read together; each is what a node has listed in about a tenth of a
   /// second.
   private static let rowsLimit = 32

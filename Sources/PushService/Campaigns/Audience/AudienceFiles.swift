@@ -19,9 +19,6 @@ package final class AudienceFiles: Sendable {
   private let clock: any ServiceClock
   private let state = Mutex(State())
 
-  /// What is added to the store at a time.
-  package static let portionByteCount = AudiencePiece.byteCountLimit
-
   private static let pause = Duration.milliseconds(20)
 
   package init(spool: CampaignSpool, store: any Store, clock: any ServiceClock) {
@@ -30,6 +27,10 @@ package final class AudienceFiles: Sendable {
 
   /// Whether the store has the bytes.
   package var areShared: Bool { store.ledger != nil }
+
+  /// Whether a campaign's members are written down, before or while they are sent to. Of an upload
+  /// that one process sends they need not be.
+  func areMembersKept(of plan: CampaignPlan) -> Bool { plan.source == .devices || areShared && !plan.isDryRun }
 
   // MARK: Fetching
 
@@ -100,7 +101,7 @@ package final class AudienceFiles: Sendable {
     var start = start
     while start < campaign.upload.byteCount {
       let portion = try pieces(
-        of: campaign.id, from: start, to: min(start + Int64(Self.portionByteCount), campaign.upload.byteCount))
+        of: campaign.id, from: start, to: min(start + Int64(AudiencePiece.byteCountLimit), campaign.upload.byteCount))
       guard let end = portion.last?.head.end, let record = try await store.campaign(campaign.id),
         record.upload.byteCount == campaign.upload.byteCount
       else {

@@ -24,7 +24,7 @@ struct AudienceTotal: Sendable {
   private func counted(
     _ record: StoredCampaign, _ plan: CampaignPlan, _ parts: [StoredCampaignPart]
   ) async throws -> Int64? {
-    if plan.source == .devices || files.areShared && !plan.isDryRun {
+    if files.areMembersKept(of: plan) {
       return try await AudienceCut(controller: controller, files: files, live: live).finish(record.id, plan, parts)
     }
     return record.upload.isComplete ? Self.uploaded(record, files.spool) : nil

@@ -186,7 +186,7 @@ struct CampaignDriver: Sendable {
       try await controller.change(live.id, { _ in .failed }) { $0.reason = why }
       return .again
     }
-    if record.audienceCount == nil || isCut(plan) && !record.isCut, live.beginCounting() {
+    if record.audienceCount == nil || parts.files.areMembersKept(of: plan) && !record.isCut, live.beginCounting() {
       tasks.addTask {
         await AudienceTotal(controller: controller, files: parts.files, live: live).count(record, plan, all)
         live.endCounting()
@@ -262,17 +262,11 @@ struct CampaignDriver: Sendable {
     live.pause(parts: schedule.times(plan, live.app).schedule(openParts, now: clock.now).inQuietHours)
   }
 
-  /// Whether its members are written down, before or while they are sent to. Of an upload that one
-  /// process sends they need not be.
-  private func isCut(_ plan: CampaignPlan) -> Bool {
-    plan.source == .devices || parts.files.areShared && !plan.isDryRun
-  }
-
   /// Fixes which devices belong to the audience, or how far its rows go.
   ///
   /// - Returns: nil if it is in another state by now, so that nothing is fixed.
   private func withLastKey(_ record: StoredCampaign, _ plan: CampaignPlan) async throws -> StoredCampaign? {
-    guard isCut(plan), record.lastKey == nil else { return record }
+    guard parts.files.areMembersKept(of: plan), record.lastKey == nil else { return record }
     let key =
       switch plan.source {
       case .devices: try await store.lastDeviceKey(app: record.app)

@@ -67,7 +67,7 @@ package final class CampaignRunner: Service {
       - (try await controller.store.audienceByteCount(app: campaign.app, besides: campaign.id))
   }
 
-  /// Whether it sends what no other process can: parts of campaigns whose audiences are its files.
+  /// Whether it sends what no other process can: parts that are not shared.
   package var sendsAlone: Bool { controller.all.contains(where: \.isBusy) }
 
   /// Resumes the campaigns of earlier processes.
