@@ -35,6 +35,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     var isHTTP2: Bool
     /// The audience is rows of an upload, not stored devices.
     var isUpload: Bool
+    var onUnknown = AppConfiguration.UnknownPolicy.resend
     var deviceCount: Int
     var badPerMille: Int
     var perSecond: Int?
@@ -57,6 +58,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       // Of its own, so that nothing else of the plan changes.
       var other = SeededGenerator(seed: seed ^ 0xF11E)
       isUpload = Int.random(in: 0..<3, using: &other) == 0
+      onUnknown = [.resend, .resend, .resend, .hold, .drop].randomElement(using: &other) ?? .resend
       deviceCount = [40, 300, 1_000, 2_000].randomElement(using: &random) ?? 40
       badPerMille = [0, 30].randomElement(using: &random) ?? 0
       perSecond = [nil, 20, 100, 1_000].randomElement(using: &random) ?? nil
@@ -325,7 +327,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
     var rules = AppRules.served("served", isHTTP2: plan.isHTTP2)
     let watch = LeaseWatch()
-    rules.observer = watch
+    (rules.observer, rules.policy.onUnknown) = (watch, configuration.onUnknown.wire)
     let engine = try SimulatedProcess(rules, node.disk, service, seed: seed) { journal, loop in
       let clock = SimulatedClock(loop: loop, beganAt: beganAt)
       let store = SimulatedStore(
@@ -388,9 +390,11 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   }
 
   private var configuration: AppConfiguration {
-    AppConfiguration(
+    var configuration = AppConfiguration(
       id: "served", topic: Scenario.topic, transport: plan.isHTTP2 ? .http2() : .binary(),
       credential: .certificate(file: "news.pem"))
+    configuration.onUnknown = plan.onUnknown
+    return configuration
   }
 
   private var hasEnded: Bool { storeDisk.change { [id] in $0.campaigns[id]?.endedAt != nil } }
@@ -452,15 +456,21 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     let wrong = arrivals.keys.count { !wanted.contains($0) }
     if wrong > 0 { problems.append("\(wrong) must get nothing, and have got it") }
     let missing = wanted.count { arrivals[$0] == nil }
-    if missing > 0, !isCancelled { problems.append("\(missing) have got nothing") }
+    // Those who may have got it do not get it again, unless the app wants that.
+    let unsureCount = sum.unknown + sum.held
+    if missing > (plan.onUnknown == .resend ? 0 : unsureCount), !isCancelled {
+      problems.append("\(missing) have got nothing")
+    }
     if sum.submitted != tokens.count, !(isCancelled && sum.submitted == 0) {
       problems.append("\(sum.submitted) of \(tokens.count) are in the account: \(contents.ledger.accounts)")
     }
     if sum.inFlight != 0 { problems.append("\(sum.inFlight) have no outcome") }
-    if sum.unknown == 0 ? sum.accepted != arrivals.count : sum.accepted > arrivals.count {
+    if unsureCount == 0 ? sum.accepted != arrivals.count : sum.accepted > arrivals.count {
       problems.append("\(arrivals.count) have got it: \(sum)")
     }
-    if !isCancelled, sum.unknown > suppressed.count { problems.append("\(sum.unknown) are unknown") }
+    if !isCancelled, plan.onUnknown == .resend, sum.unknown > suppressed.count {
+      problems.append("\(sum.unknown) are unknown")
+    }
     let twice = arrivals.values.count { $0 > 1 }
     if twice > sum.possibleDuplicates {
       problems.append("\(twice) have got it twice, counted \(sum.possibleDuplicates)")

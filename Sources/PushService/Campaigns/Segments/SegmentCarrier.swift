@@ -242,7 +242,7 @@ final class SegmentCarrier: Sendable {
     let plan = try live.plan(of: record)
     let isOver = record.status == .cancelled || record.status == .failed
     let progress = try SegmentProgress(
-      segment, owner: incarnation(), keys: keys, resends: !isOver && resends(record.app),
+      segment, owner: incarnation(), keys: keys, doubtOutcome: doubtOutcome(record.app), isOver: isOver,
       grants: GrantMachine(bounds: controller.segmentSizes.grants, ahead: ahead(of: segment.id)),
       plantedMistake: controller.segmentMistake,
       wantsReport: { [reportSignal] in reportSignal.set() })
@@ -299,9 +299,10 @@ final class SegmentCarrier: Sendable {
     }
   }
 
-  /// Whether an app sends again what may have arrived.
-  private func resends(_ app: String) -> Bool {
-    ((try? deployment.app(app))?.configuration.onUnknown ?? .resend) == .resend
+  /// What becomes of what may have arrived; nil: it is sent again.
+  private func doubtOutcome(_ app: String) -> Outcome? {
+    let policy = (try? deployment.app(app))?.configuration.onUnknown ?? .resend
+    return policy == .resend ? nil : policy == .hold ? .held : .unknown
   }
 
   private func setback(_ error: CarillonError, _ progress: SegmentProgress) async throws -> Bool {

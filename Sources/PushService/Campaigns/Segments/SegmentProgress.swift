@@ -95,18 +95,21 @@ final class SegmentProgress: OutcomeListener {
   let keys: [Int64]
   /// Lines that earlier owners may have sent, and that are sent again for the first time.
   let newDoubtCount: Int
+  /// What becomes of those who may have got it from an earlier owner; nil: they get it again.
+  private let doubtOutcome: Outcome?
   private let wantsReport: @Sendable () -> Void
   private let state: Mutex<State>
 
   /// - Parameters:
   ///   - segment: as it was claimed, or as an earlier process of this node left it.
   ///   - keys: of its members, ascending.
-  ///   - resends: whether the app sends again what may have arrived.
+  ///   - doubtOutcome: of what an earlier owner may have sent; nil: the app sends it again.
+  ///   - isOver: the campaign was cancelled, or has failed: nothing is sent.
   ///   - grants: how far ahead it is granted at first.
   ///   - wantsReport: called when the reader waits for the ledger.
   /// - Throws: ``StoreError``: the store is damaged.
   init(
-    _ segment: StoredSegment, owner: Int64, keys: [Int64], resends: Bool,
+    _ segment: StoredSegment, owner: Int64, keys: [Int64], doubtOutcome: Outcome?, isOver: Bool,
     grants: GrantMachine, plantedMistake: SegmentMachine.PlantedMistake? = nil,
     wantsReport: @escaping @Sendable () -> Void
   ) throws(StoreError) {
@@ -119,13 +122,13 @@ final class SegmentProgress: OutcomeListener {
         .unusable, path: "", "the store is damaged: a segment of the campaign \(segment.id.campaign.text)")
     }
     (id, epoch, self.owner, self.keys) = (segment.id, segment.epoch, owner, keys)
-    self.wantsReport = wantsReport
+    (self.doubtOutcome, self.wantsReport) = (doubtOutcome, wantsReport)
     var machine = SegmentMachine(
       count: segment.count, inherited: segment.inherited, unsent: unsent, granted: segment.granted, settled: settled,
       doubted: doubted, hasBegun: segment.base != nil, plantedMistake: plantedMistake)
     let known = segment.base ?? segment.account
     var base = known.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount()
-    let doubts = machine.begin(resends: resends)
+    let doubts = machine.begin(resends: doubtOutcome == nil && !isOver)
     newDoubtCount = doubts.newCount
     base.possibleDuplicates += doubts.newCount
     base.possibleCopies += doubts.count
@@ -199,6 +202,13 @@ final class SegmentProgress: OutcomeListener {
       state.former = account
       state.former.submitted = account.settled
       (state.former.resent, state.former.possibleDuplicates, state.former.possibleCopies) = (0, 0, 0)
+      // Who was read and not sent to again, because an earlier owner may have, is in no account of
+      // the journal.
+      let uncounted = state.machine.settled.count - state.base.settled - state.former.settled
+      if let doubtOutcome, uncounted > 0 {
+        state.former.submitted += uncounted
+        if doubtOutcome == .held { state.former.held += uncounted } else { state.former.unknown += uncounted }
+      }
       state.rows = missing.flatMap { Array($0.utf8) }
       state.rowCount = missing.count
     }
