@@ -81,6 +81,36 @@ private struct Entry: Codable {
     var lastSign: Int64?
   }
 
+  /// Of a campaign.
+  struct Passed: Codable {
+    var app: String
+    var campaignHigh: UInt64
+    var campaignLow: UInt64
+    var seedHigh: UInt64
+    var seedLow: UInt64
+    var state: String
+    var detail: String
+    var at: Int64
+    var count: Int
+    var entries: Data
+
+    /// Nil: it is of no campaign.
+    init?(_ group: OutcomeGroup) {
+      guard case .campaign(let id, let seed) = group.origin else { return nil }
+      (campaignHigh, campaignLow, seedHigh, seedLow) = (id.high, id.low, seed.high, seed.low)
+      (app, state, detail) = (group.app, group.state, group.detail)
+      (at, count, entries) = (group.at.milliseconds, group.count, Data(group.entries))
+    }
+
+    var group: OutcomeGroup {
+      OutcomeGroup(
+        app: app,
+        origin: .campaign(
+          StoredUUID(high: campaignHigh, low: campaignLow), seed: StoredUUID(high: seedHigh, low: seedLow)),
+        state: state, detail: detail, at: StoreInstant(milliseconds: at), count: count, entries: Array(entries))
+    }
+  }
+
   struct Delivered: Codable {
     var count: Int
     var last: Int64
@@ -93,6 +123,8 @@ private struct Entry: Codable {
   var ended: [Ended]
   var alreadyDelivered: [String: Delivered]
   var countLimit: Int
+  /// Nil: of a version that did not have it.
+  var passed: [Passed]?
 
   init(_ write: Int64, _ changes: IntakeChanges) {
     self.write = write
@@ -115,6 +147,7 @@ private struct Entry: Codable {
       Delivered(count: $0.count, last: $0.last.milliseconds)
     }
     countLimit = changes.bridge.countLimit
+    passed = changes.passed.groups.compactMap(Passed.init)
   }
 }
 
@@ -138,5 +171,6 @@ extension IntakeChanges {
       bridge.addAlreadyDelivered(delivered.count, app: app, at: StoreInstant(milliseconds: delivered.last))
     }
     bridge.countLimit = entry.countLimit
+    passed = OutcomeList((entry.passed ?? []).map(\.group))
   }
 }

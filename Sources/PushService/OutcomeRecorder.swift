@@ -10,6 +10,7 @@ internal import Synchronization
 package final class OutcomeRecorder: IntakeRecorder {
   private struct Run {
     var app: String
+    var isBridge: Bool
     var acknowledgedLine: UInt64 = 0
   }
 
@@ -26,8 +27,16 @@ package final class OutcomeRecorder: IntakeRecorder {
     var accepted: [StoredRunID: [Confirmation: [UInt32]]] = [:]
     /// Those that have not ended, or whose outcomes are not all in the store.
     var runs: [StoredRunID: Run] = [:]
+    /// How many outcomes of each app this process has written.
+    var listedCounts: [String: Int] = [:]
     /// By app, for display. The latest last.
     var recent: [String: [Recent]] = [:]
+
+    mutating func list(_ outcome: Outcome, of id: StoredRunID, _ entries: OutcomeEntries, at instant: StoreInstant) {
+      guard let run = runs[id] else { return }
+      changes.outcomes.append(
+        OutcomeGroup(outcome, entries, app: run.app, of: .run(id, isBridge: run.isBridge), at: instant))
+    }
   }
 
   /// A notification that was not accepted.
@@ -95,10 +104,10 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   // MARK: IntakeRecorder
 
-  package func began(_ run: IntakeRunID, app: String) {
+  package func began(_ run: IntakeRunID, app: String, isBridge: Bool) {
     let id = StoredRunID(run)
     state.withLock { state in
-      state.runs[id] = Run(app: app)
+      state.runs[id] = Run(app: app, isBridge: isBridge)
       state.changes.began.append((run: id, app: app, at: clock.now))
     }
   }
@@ -108,12 +117,15 @@ package final class OutcomeRecorder: IntakeRecorder {
     state.withLock { $0.runs[id]?.acknowledgedLine = line }
   }
 
-  package func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: Confirmation) {
+  package func accepted(_ run: IntakeRunID, _ entries: OutcomeEntries, _ confirmation: Confirmation) {
     let id = StoredRunID(run)
+    let now = clock.now
     state.withLock { state in
-      state.accepted[id, default: [:]][confirmation, default: []] += lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
+      state.accepted[id, default: [:]][confirmation, default: []] +=
+        entries.lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
+      state.list(.accepted(confirmation), of: id, entries, at: now)
     }
-    watcher.withLock { $0 }?.accepted(run, lines: lines)
+    watcher.withLock { $0 }?.accepted(run, lines: entries.lines)
   }
 
   package func doubted(_ run: IntakeRunID, lines: [UInt64]) {
@@ -125,21 +137,35 @@ package final class OutcomeRecorder: IntakeRecorder {
   }
 
   package func notAccepted(
-    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?,
+    isDoubted: Bool
   ) {
     let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
+    let entries = OutcomeEntries(line: line, token: token, goneSince: goneSince, isDoubted: isDoubted)
+    let now = clock.now
     let (name, detail) = (outcome.kind.rawValue, outcome.detail)
     let gone = outcome.saysGone ? goneDevice(app, token, since: goneSince) : nil
     state.withLock { state in
       state.changes.notAccepted.append((notification: notification, state: name, detail: detail))
       if let gone { state.changes.gone.append(gone) }
-      state.recent[app, default: []].append(Recent(at: clock.now, token: token, state: name, detail: detail))
+      state.list(outcome, of: notification.run, entries, at: now)
+      state.recent[app, default: []].append(Recent(at: now, token: token, state: name, detail: detail))
       // All but the latest are removed together, so that each costs little.
       if let count = state.recent[app]?.count, count >= 4 * Self.recentLimit {
         state.recent[app]?.removeFirst(count - Self.recentLimit)
       }
     }
     watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
+  }
+
+  /// Lists outcomes of a campaign.
+  ///
+  /// - Parameter isPassed: its reader has decided them: they are durable before the journal knows
+  ///   that it has read so far.
+  func listed(_ group: OutcomeGroup, isPassed: Bool = false) {
+    state.withLock { state in
+      if isPassed { state.changes.passed.append(group) } else { state.changes.outcomes.append(group) }
+    }
   }
 
   /// A campaign has found a device gone.
@@ -163,16 +189,20 @@ package final class OutcomeRecorder: IntakeRecorder {
   package func makeDurable() throws(UnsyncedList) {
     try writing.withLock { writing throws(UnsyncedList) in
       if let failure = writing.failure { throw failure }
+      // Whatever has ended has its outcomes in what is written before.
+      let ends = campaigns.takeEnds()
       do throws(UnsyncedList) {
-        try campaigns.makeDurable()
+        try campaigns.syncLists()
         while let changes = writing.changes ?? takeChanges() {
           writing.changes = changes
           try write(changes)
           writing.changes = nil
         }
+        try campaigns.write(ends)
         awaySince.store(0, ordering: .relaxed)
         try clearDeferred()
       } catch {
+        campaigns.putBack(ends)
         if error.isAway {
           if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
         } else {
@@ -223,8 +253,13 @@ package final class OutcomeRecorder: IntakeRecorder {
   }
 
   package func makeIntakeDurable() throws(UnsyncedList) {
+    try makeDurable { $0.precedesJournal }
+  }
+
+  /// - Parameter isNeeded: whether changes have something that must be durable.
+  private func makeDurable(if isNeeded: (IntakeChanges) -> Bool) throws(UnsyncedList) {
     // Another thread may be writing it.
-    guard state.withLock({ $0.changes.precedesJournal || $0.underWay.precedesJournal }) else { return }
+    guard state.withLock({ isNeeded($0.changes) || isNeeded($0.underWay) }) else { return }
     guard let deferred else { return try makeDurable() }
     if awayDuration == nil {
       do throws(UnsyncedList) { return try makeDurable() } catch { guard error.isAway else { throw error } }
@@ -234,7 +269,7 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   package func makePassedDurable() throws(UnsyncedList) {
     try campaigns.syncLists()
-    try makeIntakeDurable()
+    try makeDurable { $0.precedesJournal || !$0.passed.isEmpty }
   }
 
   /// Defers what the store must know before the journal's next record, so that no app waits for a
@@ -242,8 +277,7 @@ package final class OutcomeRecorder: IntakeRecorder {
   private func deferIntake(in deferred: DeferredChanges) throws(UnsyncedList) {
     try hasDeferred.withLock { hasEntries throws(UnsyncedList) in
       let parts = state.withLock { state in
-        let next = state.changes.beforeJournal
-        (state.changes.began, state.changes.doubted, state.changes.bridge) = ([], [], BridgeChanges())
+        let next = state.changes.takeBeforeJournal()
         state.deferred.append(next)
         return [
           (write: state.writeCount, changes: exchange(&state.underWay, with: IntakeChanges())),
@@ -286,10 +320,16 @@ package final class OutcomeRecorder: IntakeRecorder {
     state.withLock { state in
       state.underWay = IntakeChanges()
       for entry in changes.ended { state.runs[entry.run] = nil }
+      for group in changes.passed.groups + changes.outcomes.groups {
+        state.listedCounts[group.app, default: 0] += group.count
+      }
     }
   }
 
   // MARK: Questions
+
+  /// Changes whenever this process has written outcomes of an app.
+  package func listedCount(_ app: String) -> Int { state.withLock { $0.listedCounts[app] ?? 0 } }
 
   /// The latest of an app that were not accepted, the last one first.
   package func recent(_ app: String) -> [Recent] {
@@ -305,6 +345,16 @@ package final class OutcomeRecorder: IntakeRecorder {
       }
       return run.app
     }
+  }
+}
+
+extension OutcomeGroup {
+  package init(
+    _ outcome: Outcome, _ entries: OutcomeEntries, app: String, of origin: Origin, at instant: StoreInstant
+  ) {
+    self.init(
+      app: app, origin: origin, state: outcome.kind.rawValue, detail: outcome.detail, at: instant,
+      count: entries.count, entries: entries.bytes)
   }
 }
 

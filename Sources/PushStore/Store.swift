@@ -56,13 +56,25 @@ package protocol Store: Sendable {
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
   /// How many of the notifications have which outcome; the rest has none yet.
   func outcomes(of parts: [StoredLines]) async throws(StoreError) -> OutcomeCounts
+  /// The next outcomes of an app, in the order in which the store got them, by whole groups. Groups
+  /// that were forgotten are passed over.
+  ///
+  /// - Parameters:
+  ///   - number: of the last outcome that is known; 0: from the beginning.
+  ///   - limit: of outcomes; the last group may have more.
+  func outcomeGroups(app: String, after number: Int64, limit: Int) async throws(StoreError) -> [OutcomeGroup]
+  /// The number of an app's last outcome; 0: there was none.
+  func lastOutcome(app: String) async throws(StoreError) -> Int64
+  /// What callers said of notifications.
+  func notes(of parts: [StoredLines]) async throws(StoreError) -> NotificationNotes
   /// Devices that are gone, in the order in which they were found.
   ///
   /// - Parameter cursor: the last ``StoredGoneDevice/number`` that is known; 0 from the beginning.
   func goneDevices(app: String, after cursor: Int64, limit: Int) async throws(StoreError) -> [StoredGoneDevice]
   /// Ends every run that no journal continues: its process was killed before it could say so.
   func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError)
-  /// Forgets runs that ended before an instant, and batches without runs, in several short turns.
+  /// Forgets runs that ended before an instant, batches without runs, and older outcomes, in
+  /// several short turns.
   func forget(endedBefore instant: StoreInstant) async throws(StoreError)
 
   // MARK: References

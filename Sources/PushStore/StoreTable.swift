@@ -39,6 +39,12 @@ package struct StoreTable: Hashable, Sendable {
     StoreTable("accepted", "run first last confirmation:text"),
     StoreTable("not_accepted", "run line state:text detail:text"),
     StoreTable("copies", "run first last count"),
+    StoreTable(
+      "outcomes",
+      """
+      app:text last count at is_bridge:flag high low campaign_high campaign_low state:text detail:text entries:bytes
+      """),
+    StoreTable("outcome_counts", "app:text last"),
     StoreTable("notification_references", "high low line reference:text"),
     StoreTable("batches", "id:uuid app:text rejected_count created_at"),
     StoreTable("batch_parts", "batch:uuid part high low first last"),

@@ -85,25 +85,37 @@ package struct IntakeChanges: Sendable {
   package var doubted: [StoredLines] = []
   package var gone: [StoredGoneDevice] = []
   package var ended: [(run: StoredRunID, at: StoreInstant)] = []
+  /// All outcomes, as clients read them one after the other.
+  package var outcomes = OutcomeList()
+  /// Of these, outcomes that audiences' readers have decided. They come first.
+  package var passed = OutcomeList()
   package var bridge = BridgeChanges()
 
   package init() {}
 
   package var isEmpty: Bool {
     began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && doubted.isEmpty && gone.isEmpty && ended.isEmpty
-      && bridge.isEmpty
+      && bridge.isEmpty && outcomes.isEmpty && passed.isEmpty
   }
 
   /// Of it what must be durable before the journal's next record, with the runs that it needs: what
   /// the bridge has to write, and what is sent again as soon as the journal has that. Otherwise a
-  /// crash could hide a copy.
+  /// crash could hide a copy. Also what must be durable before the journal knows that more of an
+  /// audience was read.
   package var beforeJournal: IntakeChanges {
     var part = IntakeChanges()
-    (part.began, part.doubted, part.bridge) = (began, doubted, bridge)
+    (part.began, part.doubted, part.bridge, part.passed) = (began, doubted, bridge, passed)
     return part
   }
 
-  /// Whether it has some of that.
+  /// Removes that from it, and returns it.
+  package mutating func takeBeforeJournal() -> IntakeChanges {
+    let part = beforeJournal
+    (began, doubted, bridge, passed) = ([], [], BridgeChanges(), OutcomeList())
+    return part
+  }
+
+  /// Whether it has some of what must be durable before any record.
   package var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
 
   package mutating func append(_ later: IntakeChanges) {
@@ -113,6 +125,8 @@ package struct IntakeChanges: Sendable {
     doubted += later.doubted
     gone += later.gone
     ended += later.ended
+    outcomes.append(later.outcomes)
+    passed.append(later.passed)
     bridge.append(later.bridge)
   }
 }

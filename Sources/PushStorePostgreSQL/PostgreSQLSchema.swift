@@ -6,7 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
-    nodeFacts, sessions, lostRuns, uploads,
+    nodeFacts, sessions, lostRuns, uploads, outcomeList,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -245,6 +245,19 @@ enum PostgreSQLSchema {
       campaign uuid NOT NULL REFERENCES campaigns ON DELETE CASCADE, start bigint NOT NULL, id bigint NOT NULL,
       byte_count bigint NOT NULL, bytes bytea NOT NULL, PRIMARY KEY (campaign, start)
     );
+    """
+
+  /// All outcomes of an app, one after the other. Tokens are random: there is nothing to compress.
+  private static let outcomeList = """
+    CREATE TABLE outcome_counts (app text PRIMARY KEY, last bigint NOT NULL) WITH (fillfactor = 50);
+    CREATE TABLE outcomes (
+      app text NOT NULL, last bigint NOT NULL, count bigint NOT NULL, at bigint NOT NULL, is_bridge bool NOT NULL,
+      high bigint NOT NULL, low bigint NOT NULL, campaign_high bigint, campaign_low bigint, state text NOT NULL,
+      detail text NOT NULL, entries bytea NOT NULL, PRIMARY KEY (app, last)
+    );
+    ALTER TABLE outcomes ALTER entries SET STORAGE EXTERNAL;
+    CREATE INDEX outcomes_by_time ON outcomes (at);
+    CREATE INDEX batch_parts_by_run ON batch_parts (high, low, first);
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

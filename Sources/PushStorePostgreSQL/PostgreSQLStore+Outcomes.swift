@@ -191,6 +191,7 @@ extension PostgreSQLStore {
         SELECT day, high, low, line FROM notification_references AS entry WHERE high < $1 AND NOT EXISTS (
           SELECT 1 FROM runs WHERE runs.high = entry.high AND runs.low = entry.low) LIMIT $2)
       """, .int(max(0, instant.milliseconds) << 16), portion: 2_000)
+    try await forgetOutcomes(before: instant)
     // A batch can be asked for as long as one of its runs.
     try await delete(
       """
@@ -335,6 +336,7 @@ extension IntakeChanges {
     }
     if !notAccepted.isEmpty { statements.append(notAcceptedStatement) }
     if !gone.isEmpty { statements += goneStatements }
+    if !(passed.isEmpty && outcomes.isEmpty) { statements.append((passed.groups + outcomes.groups).statement) }
     statements += bridge.statements
     if !ended.isEmpty {
       statements.append(

@@ -124,6 +124,7 @@ extension SQLiteStore {
       try await execute("DELETE FROM runs WHERE number = ?", [run])
     }
     try await forgetReferences(begunBefore: instant)
+    try await forgetOutcomes(before: instant)
     // A batch can be asked for as long as one of its runs.
     try await execute(
       """
@@ -235,6 +236,7 @@ struct OutcomeWriter {
       try add.execute(arguments: [entry.app, Data(entry.token), entry.since?.milliseconds, entry.foundAt.milliseconds])
       try suppress.execute(arguments: [(entry.since ?? entry.foundAt).milliseconds, entry.app, Data(entry.token)])
     }
+    for group in changes.passed.groups + changes.outcomes.groups { try database.add(group) }
     if !changes.bridge.isEmpty { try BridgeWriter(database: database).write(changes.bridge) }
     let end = try database.cachedStatement(sql: "UPDATE runs SET endedAt = ? WHERE high = ? AND low = ?")
     for entry in changes.ended {

@@ -67,11 +67,12 @@ struct IntakeRunTests {
   }
 
   private struct Forgetful: IntakeRecorder {
-    func began(_ run: IntakeRunID, app: String) {}
+    func began(_ run: IntakeRunID, app: String, isBridge: Bool) {}
     func acknowledged(_ run: IntakeRunID, through line: UInt64) {}
-    func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: PushWire.Confirmation) {}
+    func accepted(_ run: IntakeRunID, _ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {}
     func notAccepted(
-      _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?
+      _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?,
+      isDoubted: Bool
     ) {}
     func doubted(_ run: IntakeRunID, lines: [UInt64]) {}
     func ended(_ run: IntakeRunID) {}

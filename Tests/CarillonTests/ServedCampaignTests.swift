@@ -53,7 +53,7 @@ struct ServedCampaignTests {
         _ = try await deployment.app(JournalTests.topic).serve(
           served,
           ServedEvents(
-            list: { _ in NoListener() }, begun: { gate.continuation.finish() }, gone: { _, _ in }, ended: { _ in }))
+            list: { _, _ in NoListener() }, begun: { gate.continuation.finish() }, gone: { _, _ in }, ended: { _ in }))
       }
       for await _ in gate.stream {}
       try await run { deployment in
@@ -68,7 +68,7 @@ struct ServedCampaignTests {
   }
 
   private struct NoListener: OutcomeListener {
-    func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {}
+    func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?, isDoubted: Bool) {}
     func flush() {}
   }
 

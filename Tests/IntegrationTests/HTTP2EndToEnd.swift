@@ -125,8 +125,8 @@ final class GoneBook: OutcomeListener {
 
   var since: [TokenBytes: UInt64] { gone.withLock { $0 } }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
-    collector.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
+    collector.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince, isDoubted: isDoubted)
     guard let goneSince, let token = try? TokenBytes(parsing: token) else { return }
     gone.withLock { $0[token] = goneSince }
   }

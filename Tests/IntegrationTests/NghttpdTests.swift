@@ -71,9 +71,11 @@ private final class AcceptedCounter: OutcomeListener {
     (counts, continuation) = AsyncStream.makeStream(of: Int.self)
   }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {}
 
-  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) { continuation.yield(lines.count) }
+  func accepted(_ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {
+    continuation.yield(entries.count)
+  }
 
   /// The campaign has ended.
   func finish() { continuation.finish() }

@@ -9,6 +9,10 @@ internal import Testing
 @testable internal import PushStoreSQLite
 
 struct OutcomeRecorderTests {
+  private static func entries(_ line: UInt64) -> OutcomeEntries {
+    OutcomeEntries(line: line, token: "abcd", goneSince: nil, isDoubted: false)
+  }
+
   @Test("what is sent again is in the store before the journal's next record; outcomes can wait")
   func doubtPrecedesJournal() async throws {
     let place = try Workplace()
@@ -16,8 +20,8 @@ struct OutcomeRecorderTests {
     let recorder = OutcomeRecorder(store: store)
     let run = IntakeRunID(milliseconds: 1, random: 2)
     let notification = StoredNotificationID(run: StoredRunID(run), line: 5)
-    recorder.began(run, app: "news")
-    recorder.accepted(run, lines: [5], .confirmed)
+    recorder.began(run, app: "news", isBridge: false)
+    recorder.accepted(run, Self.entries(5), .confirmed)
     try recorder.makeIntakeDurable()
     #expect(try await store.notification(notification).outcome == nil)
     recorder.doubted(run, lines: [4, 5])
@@ -34,8 +38,8 @@ struct OutcomeRecorderTests {
     let list = DeferredList(disk)
     let recorder = OutcomeRecorder(store: SimulatedStore(contents, loop, away), deferred: DeferredChanges(list))
     let run = IntakeRunID(milliseconds: 1, random: 2)
-    recorder.began(run, app: "news")
-    recorder.accepted(run, lines: [5], .confirmed)
+    recorder.began(run, app: "news", isBridge: false)
+    recorder.accepted(run, Self.entries(5), .confirmed)
     #expect(throws: UnsyncedList.self) { try recorder.makeDurable() }
     // Of the write that is under way, and of the next one.
     recorder.doubted(run, lines: [4, 5])
@@ -80,7 +84,7 @@ struct OutcomeRecorderTests {
     let list = DeferredList(disk)
     let recorder = OutcomeRecorder(store: store, deferred: DeferredChanges(list))
     let run = IntakeRunID(milliseconds: 1, random: 2)
-    recorder.began(run, app: "news")
+    recorder.began(run, app: "news", isBridge: false)
     recorder.doubted(run, lines: [4])
     try recorder.makeIntakeDurable()
     recorder.doubted(run, lines: [5])
@@ -101,8 +105,8 @@ struct OutcomeRecorderTests {
     let store = try SQLiteStore(path: place.path("store.db"))
     let recorder = OutcomeRecorder(store: store)
     let run = IntakeRunID(milliseconds: 1, random: 2)
-    recorder.began(run, app: "news")
-    recorder.accepted(run, lines: [1], .confirmed)
+    recorder.began(run, app: "news", isBridge: false)
+    recorder.accepted(run, Self.entries(1), .confirmed)
     let writing = Task {
       while !Task.isCancelled { await Task.yield() }
       try await recorder.makeDurableElsewhere()

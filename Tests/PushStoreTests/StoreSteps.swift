@@ -52,6 +52,13 @@ enum StoreSteps {
         (notification: notification(21), state: "rejected", detail: "400 BadDeviceToken")
       ]
       changes.doubted = [StoredLines(run: run, lines: 3...4)]
+      for (count, origin) in [
+        (2, OutcomeGroup.Origin.run(run, isBridge: true)), (3, .campaign(campaign, seed: campaign)),
+      ] {
+        changes.outcomes.append(
+          OutcomeGroup(
+            app: "news", origin: origin, state: "accepted", detail: "quiet", at: at(4), count: count, entries: [1, 2]))
+      }
       changes.gone = [StoredGoneDevice(app: "news", token: [0, 7], since: at(3), foundAt: at(4))]
       changes.bridge.add(
         ForwardedFrames(
@@ -62,7 +69,10 @@ enum StoreSteps {
       let counts = try await store.outcomes(of: [StoredLines(run: run, lines: 1...21)])
       let gone = try await store.goneDevices(app: "news", after: 0, limit: 10)
       let frames = try await store.forwardedFrames(since: at(0))
-      let parts = [counts.accepted["confirmed"] == 20, counts.doubted == 2, !gone.isEmpty, frames.count == 1]
+      let listed = try await store.outcomeGroups(app: "news", after: 0, limit: 9).map(\.last)
+      let parts = [
+        counts.accepted["confirmed"] == 20, counts.doubted == 2, !gone.isEmpty, frames.count == 1, listed == [2, 5],
+      ]
       // Written whole, or not at all.
       #expect(Set(parts).count == 1, "\(counts) \(gone) \(frames)")
       return parts[0]

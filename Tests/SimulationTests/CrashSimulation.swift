@@ -311,7 +311,7 @@ private final class OutcomeLines: OutcomeListener {
 
   var lines: [UInt64: Outcome] { list.withLock { $0 } }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
     list.withLock { $0[line] = outcome }
   }
 }

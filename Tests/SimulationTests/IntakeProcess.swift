@@ -51,17 +51,18 @@ final class IntakeBook: IntakeRecorder {
     state = Mutex(State(absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
-  func began(_ run: IntakeRunID, app: String) {}
+  func began(_ run: IntakeRunID, app: String, isBridge: Bool) {}
   func acknowledged(_ run: IntakeRunID, through line: UInt64) {}
 
-  func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: PushWire.Confirmation) {
+  func accepted(_ run: IntakeRunID, _ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {
     state.withLock { state in
-      for line in lines { state.outcomes.append((IntakeKey(run: run, line: line), .accepted(confirmation))) }
+      for line in entries.lines { state.outcomes.append((IntakeKey(run: run, line: line), .accepted(confirmation))) }
     }
   }
 
   func notAccepted(
-    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?,
+    isDoubted: Bool
   ) {
     state.withLock { $0.outcomes.append((IntakeKey(run: run, line: line), outcome)) }
   }
@@ -163,7 +164,7 @@ final class IntakeProcess: Sendable {
     for campaign in journal.campaigns where campaign.phase == .open {
       let context = CampaignContext(reading: campaign.context)
       guard let run = context.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
-      intake.resume(campaign, as: run)
+      intake.resume(campaign, as: run, isBridge: false)
     }
   }
 

@@ -120,6 +120,9 @@ enum Seeds {
       26, 27,
       // The ledger knew of somebody who was passed over, and the journal did not yet.
       910_110,
+      // After a restart, those who were passed over counted as such, and an earlier owner may have
+      // sent to them.
+      88_000_239,
     ])
 
   /// HTTP/2 with one lasting fault.

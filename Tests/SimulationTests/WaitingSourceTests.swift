@@ -216,7 +216,9 @@ private final class HeardOutcomes: OutcomeListener {
   /// The accepted lines, in order.
   var accepted: [Int] { lines.withLock { $0.map(Int.init).sorted() } }
 
-  func accepted(lines new: [UInt64], _ confirmation: PushWire.Confirmation) { lines.withLock { $0 += new } }
+  func accepted(_ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {
+    lines.withLock { $0 += entries.lines }
+  }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {}
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {}
 }

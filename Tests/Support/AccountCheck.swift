@@ -82,7 +82,7 @@ package final class OutcomeCollector: OutcomeListener {
 
   package var outcomes: [TokenBytes: Outcome] { byToken.withLock { $0 } }
 
-  package func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+  package func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
     guard let token = try? TokenBytes(parsing: token) else { return }
     byToken.withLock { $0[token] = outcome }
   }

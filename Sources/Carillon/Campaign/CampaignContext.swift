@@ -16,16 +16,21 @@ package struct CampaignContext: Sendable, Codable {
   package var tokens: FileFingerprint?
   /// The run whose notifications these are, for what a service took in: see ``IntakeRunID``.
   package var intakeRun: String?
+  /// The bridge has taken them in.
+  package var isBridge = false
   /// What a service calls it: see ``ServedCampaign``.
   package var served: String?
   /// Of a campaign of `carillon send`.
   package var send: Send?
 
-  private enum CodingKeys: CodingKey { case isSingleSends, name, template, tokens, intakeRun, served }
+  private enum CodingKeys: CodingKey { case isSingleSends, name, template, tokens, intakeRun, isBridge, served }
 
   package init() {}
 
-  init(intakeRun: IntakeRunID) { self.intakeRun = NotificationID(run: intakeRun, line: 0).description }
+  init(intakeRun: IntakeRunID, isBridge: Bool) {
+    self.intakeRun = NotificationID(run: intakeRun, line: 0).description
+    self.isBridge = isBridge
+  }
 
   /// What another program wrote counts as a campaign without a name.
   package init(reading bytes: [UInt8]) {
@@ -44,6 +49,7 @@ package struct CampaignContext: Sendable, Codable {
     name = try values.decode(String.self, forKey: .name)
     template = try values.decodeIfPresent(String.self, forKey: .template)
     intakeRun = try values.decodeIfPresent(String.self, forKey: .intakeRun)
+    isBridge = try values.decodeIfPresent(Bool.self, forKey: .isBridge) ?? false
     served = try values.decodeIfPresent(String.self, forKey: .served)
   }
 
@@ -55,6 +61,7 @@ package struct CampaignContext: Sendable, Codable {
     try values.encode(name, forKey: .name)
     try values.encodeIfPresent(template, forKey: .template)
     try values.encodeIfPresent(intakeRun, forKey: .intakeRun)
+    if isBridge { try values.encode(isBridge, forKey: .isBridge) }
     try values.encodeIfPresent(served, forKey: .served)
   }
 

@@ -160,7 +160,7 @@ private struct CampaignListener: OutcomeListener {
   let notAccepted: (@Sendable (UnacceptedNotification) -> Void)?
   let unaccepted: AsyncStream<UnacceptedNotification>.Continuation
 
-  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
+  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?, isDoubted: Bool) {
     if let gone = PushApp.GoneDevice(token, outcome, goneSince: goneSince) { goneDevices.send(gone) }
     let notification = UnacceptedNotification(
       position: Int(clamping: line), token: token, outcome: PushOutcome(outcome, goneSince: goneSince))

@@ -70,7 +70,7 @@ final class AppIntake: Sendable {
   ) throws(CarillonError) {
     for (wanted, parts) in batch.grouped() {
       let count = parts.reduce(0) { $0 + $1.range.count }
-      let line = queues.enqueue(to: queues.mayHaveQueue(wanted) ? wanted : parts[0].notification.group) { queue in
+      let line = queues.enqueue(to: queues.mayHaveQueue(wanted) ? wanted : batch.group(of: parts[0])) { queue in
         queue.enqueue(batch, parts) { first in
           queue.owner.expect(through: first + UInt64(count) - 1, answer)
           assigned(parts.map(\.range), queue.owner.id, UInt32(clamping: first))
@@ -90,10 +90,10 @@ final class AppIntake: Sendable {
   private func begin(_ queue: Queue, _ group: PreparedNotification.Group) {
     let isTaken = runtime.engine.jobs.put { [self] in
       await send(queue) { run throws(CarillonError) in
-        recorder.began(run.id, app: runtime.entry.id)
+        recorder.began(run.id, app: runtime.entry.id, isBridge: group.isBridge)
         let campaign = group.campaign()
         let number = try await runtime.engine.begin(
-          campaign, app: runtime.entry.id, context: CampaignContext(intakeRun: run.id))
+          campaign, app: runtime.entry.id, context: CampaignContext(intakeRun: run.id, isBridge: group.isBridge))
         return try runtime.begin(campaign, number, listener: queue)
       }
     }
@@ -101,7 +101,7 @@ final class AppIntake: Sendable {
   }
 
   /// Resumes what an earlier process accepted.
-  func resume(_ campaign: JournalledCampaign, as id: IntakeRunID) {
+  func resume(_ campaign: JournalledCampaign, as id: IntakeRunID, isBridge: Bool) {
     let engine = runtime.engine
     let queue = Queue(
       IntakeRun(id, app: runtime.entry.id, journal: journal, recorder: recorder), IntakeRun.limits,
@@ -110,7 +110,7 @@ final class AppIntake: Sendable {
     queues.add(queue)
     // At once, so that later requests for one of them find it. Earlier outcomes are in the
     // recorder.
-    recorder.began(id, app: runtime.entry.id)
+    recorder.began(id, app: runtime.entry.id, isBridge: isBridge)
     recorder.acknowledged(id, through: .max)
     engine.jobs.put { [self] in
       await send(queue) { _ throws(CarillonError) in

@@ -32,7 +32,7 @@ extension Deployment {
         let entry = try core.entry(state.campaign.app)
         let intake = try await core.runtime(of: entry).intake
         guard let intake, core.take(unfinished: state.campaign.number) else { continue }
-        intake.resume(state.campaign, as: run)
+        intake.resume(state.campaign, as: run, isBridge: context.isBridge)
       } catch { left.append((state.campaign.app, error.message)) }
     }
     return left

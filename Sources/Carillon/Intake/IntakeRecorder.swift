@@ -8,19 +8,24 @@ package import PushWire
 /// ``Deployment/recordIntake(with:)`` calls ``makeDurable()`` for that.
 package protocol IntakeRecorder: Sendable {
   /// A run begins, or resumes after a restart.
-  func began(_ run: IntakeRunID, app: String)
+  ///
+  /// - Parameter isBridge: the bridge has taken its notifications in.
+  func began(_ run: IntakeRunID, app: String, isBridge: Bool)
 
   /// Everything up to a line of the run is in the journal.
   func acknowledged(_ run: IntakeRunID, through line: UInt64)
 
-  /// - Parameter lines: the lines of notifications that were accepted together.
-  func accepted(_ run: IntakeRunID, lines: [UInt64], _ confirmation: Confirmation)
+  /// - Parameter entries: notifications that were accepted together.
+  func accepted(_ run: IntakeRunID, _ entries: OutcomeEntries, _ confirmation: Confirmation)
 
   /// - Parameters:
   ///   - token: in hexadecimal digits.
   ///   - goneSince: of a device that no longer has the app: when the service last found that, in
   ///     milliseconds since 1970.
-  func notAccepted(_ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
+  ///   - isDoubted: another copy of it may have been sent.
+  func notAccepted(
+    _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?,
+    isDoubted: Bool)
 
   /// - Parameter lines: the lines of notifications that may have arrived and are sent again, so
   ///   that one more copy of each may arrive. Known before their outcome.

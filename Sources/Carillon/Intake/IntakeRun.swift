@@ -60,16 +60,19 @@ final class IntakeRun: QueueOwner {
     for answer in ready { answer(error) }
   }
 
-  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
-    recorder.accepted(id, lines: lines, confirmation)
+  func accepted(_ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {
+    recorder.accepted(id, entries, confirmation)
   }
 
   func doubted(lines: [UInt64]) { recorder.doubted(id, lines: lines) }
 
-  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) -> Bool {
+  func notAccepted(
+    line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?, isDoubted: Bool
+  ) -> Bool {
     // With a journal, cancelling keeps the notification for resuming. It has no outcome.
     if outcome == .cancelled || outcome == .unknown && isLeft.load(ordering: .relaxed) { return false }
-    recorder.notAccepted(id, app: app, line: line, token: token, outcome: outcome, goneSince: goneSince)
+    recorder.notAccepted(
+      id, app: app, line: line, token: token, outcome: outcome, goneSince: goneSince, isDoubted: isDoubted)
     return true
   }
 }

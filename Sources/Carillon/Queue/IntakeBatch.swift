@@ -11,10 +11,13 @@ package struct IntakeBatch: Sendable {
 
   private(set) var parts: [Part] = []
   private(set) var tokens: [TokenBytes] = []
+  private let isBridge: Bool
 
-  package init() {}
+  /// - Parameter isBridge: the bridge takes them in: they share no run with others.
+  package init(isBridge: Bool = false) { self.isBridge = isBridge }
 
   init(_ notifications: [(PreparedNotification, DeviceToken)]) {
+    isBridge = false
     tokens.reserveCapacity(notifications.count)
     for (notification, token) in notifications { append(notification, token.wire) }
   }
@@ -37,12 +40,23 @@ package struct IntakeBatch: Sendable {
   /// The parts that share a run. To be called once: it counts the devices of each notification.
   func grouped() -> [(group: PreparedNotification.Group, parts: [Part])] {
     guard let first = parts.first else { return [] }
-    let group = first.notification.group(with: first.range.count)
+    let group = counting(first)
     if parts.count == 1 { return [(group, parts)] }
     var groups = [group: [first]]
-    for part in parts.dropFirst() {
-      groups[part.notification.group(with: part.range.count), default: []].append(part)
-    }
+    for part in parts.dropFirst() { groups[counting(part), default: []].append(part) }
     return groups.map { ($0.key, $0.value) }
+  }
+
+  private func counting(_ part: Part) -> PreparedNotification.Group {
+    var group = part.notification.group(with: part.range.count)
+    group.isBridge = isBridge
+    return group
+  }
+
+  /// The group of a part that gets no run of its own.
+  func group(of part: Part) -> PreparedNotification.Group {
+    var group = part.notification.group
+    group.isBridge = isBridge
+    return group
   }
 }

@@ -8,12 +8,14 @@ protocol QueueOwner: AnyObject, Sendable {
   /// Everything up to a line is in rings or in the reservoir, and so in the records of the journal,
   /// if there is one.
   func recorded(through line: UInt64)
-  /// - Parameter lines: those that were accepted together.
-  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation)
+  /// - Parameter entries: those that were accepted together.
+  func accepted(_ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation)
   /// Another copy of each may arrive.
   func doubted(lines: [UInt64])
   /// Returns false if the notification has no outcome in this process.
-  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) -> Bool
+  func notAccepted(
+    line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?, isDoubted: Bool
+  ) -> Bool
 }
 
 /// Notifications with the same headers, which the engine sends as a campaign: its audience, and the
@@ -172,15 +174,19 @@ final class NotificationQueue<Owner: QueueOwner>: AudienceSource, OutcomeListene
 
   var wantsAccepted: Bool { true }
 
-  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
-    owner.accepted(lines: lines, confirmation)
-    settled(lines.count)
+  func accepted(_ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {
+    owner.accepted(entries, confirmation)
+    settled(entries.count)
   }
 
   func doubted(lines: [UInt64]) { owner.doubted(lines: lines) }
 
-  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) {
-    guard owner.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince) else { return }
+  func notAccepted(
+    line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?, isDoubted: Bool
+  ) {
+    guard
+      owner.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince, isDoubted: isDoubted)
+    else { return }
     if let gone = PushApp.GoneDevice(token, outcome, goneSince: goneSince) { goneDevices.send(gone) }
     settled(1)
   }

@@ -19,6 +19,8 @@ package final class PreparedNotification: Sendable {
     var priority: UInt8?
     /// Nil for almost all: each brings its own. See ``PreparedNotification/group(with:)``.
     var payload: [UInt8]?
+    /// The bridge has taken them in.
+    var isBridge = false
   }
 
   package let payload: [UInt8]

@@ -40,14 +40,16 @@ final class SingleSendAnswers: QueueOwner {
   func recorded(through line: UInt64) {}
   func doubted(lines: [UInt64]) {}
 
-  func accepted(lines: [UInt64], _ confirmation: PushWire.Confirmation) {
+  func accepted(_ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {
     let outcome = PushOutcome(.accepted(confirmation))
-    for answer in answers.withLock({ known in lines.compactMap { known.removeValue(forKey: $0) } }) {
+    for answer in answers.withLock({ known in entries.lines.compactMap { known.removeValue(forKey: $0) } }) {
       answer(.success(outcome))
     }
   }
 
-  func notAccepted(line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?) -> Bool {
+  func notAccepted(
+    line: UInt64, token: String, outcome: PushWire.Outcome, goneSince: UInt64?, isDoubted: Bool
+  ) -> Bool {
     let answer = answers.withLock { $0.removeValue(forKey: line) }
     answer?(.success(PushOutcome(outcome, goneSince: goneSince)))
     return true

@@ -30,12 +30,12 @@ extension PushApp {
     if let unfinished, let journal = core.journal {
       plan = try unfinished.plan(through: entry)
       let runs = journal.recoveredRuns(of: unfinished.id)
-      list = try events.list(SettledLines(of: unfinished.campaign, recoveredRuns: runs))
+      list = try events.list(SettledLines(of: unfinished.campaign, recoveredRuns: runs), plan.sent.seed)
     } else {
       plan = try planned(served.notification, "")
       plan.context.served = served.name
       if let seed = served.seed { plan.sent.seed = seed }
-      list = try events.list(nil)
+      list = try events.list(nil, plan.sent.seed)
     }
     plan.variants = served.variants
     if served.isShared { plan.sent.lease = core.lease }
@@ -75,7 +75,7 @@ extension PushApp {
     guard let unfinished = core.served(served.name), let journal = core.journal else { return false }
     let campaign = unfinished.campaign
     let runs = journal.recoveredRuns(of: unfinished.id)
-    let list = try events.list(SettledLines(of: campaign, recoveredRuns: runs))
+    let list = try events.list(SettledLines(of: campaign, recoveredRuns: runs), campaign.seed)
     let listener = ServedListener(list: list, goneDevices: entry.goneDevices, events: events)
     let rest = ServedRest(served.audience, behind: campaign)
     let account = try await rest.settled(.cancelled, listener)
@@ -106,7 +106,7 @@ extension Deployment {
   package func settleUnsent(
     _ served: ServedCampaign, isUnknown: Bool, _ events: ServedEvents
   ) async throws(CarillonError) -> CampaignAccount {
-    let list = try events.list(nil)
+    let list = try events.list(nil, served.seed ?? .random())
     let account = try await ServedRest(served.audience, behind: nil).settled(isUnknown ? .unknown : .cancelled, list)
     return CampaignAccount(account)
   }

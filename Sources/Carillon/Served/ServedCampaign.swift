@@ -37,8 +37,8 @@ package struct ServedCampaign: Sendable {
 package struct ServedEvents: Sendable {
   /// Opens the list of what is not accepted, which must be synced before each commit of the
   /// journal, until the campaign ends. Of a list that an earlier process has begun only the rows of
-  /// settled lines hold; nil: the campaign begins.
-  package var list: @Sendable (_ settled: SettledLines?) throws(CarillonError) -> any OutcomeListener
+  /// settled lines hold; nil: the campaign begins. Also the seed of the identifiers.
+  package var list: @Sendable (_ settled: SettledLines?, IdentifierSeed) throws(CarillonError) -> any OutcomeListener
   /// The journal has the campaign. Nothing of it is sent before this returns; what it throws ends
   /// the campaign here, as if the journal could not be written.
   package var begun: @Sendable () async throws -> Void
@@ -48,7 +48,7 @@ package struct ServedEvents: Sendable {
   package var ended: @Sendable (CampaignAccount) -> Void
 
   package init(
-    list: @escaping @Sendable (SettledLines?) throws(CarillonError) -> any OutcomeListener,
+    list: @escaping @Sendable (SettledLines?, IdentifierSeed) throws(CarillonError) -> any OutcomeListener,
     begun: @escaping @Sendable () async throws -> Void, gone: @escaping @Sendable (String, UInt64?) -> Void,
     ended: @escaping @Sendable (CampaignAccount) -> Void
   ) {
@@ -73,14 +73,18 @@ struct ServedListener: OutcomeListener {
   var listsResumable: Bool { false }
   var wantsAccepted: Bool { list.wantsAccepted }
 
-  func accepted(lines: [UInt64], _ confirmation: Confirmation) { list.accepted(lines: lines, confirmation) }
+  func accepted(_ entries: OutcomeEntries, _ confirmation: Confirmation) { list.accepted(entries, confirmation) }
 
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+  func passedOver(line: UInt64, token: String, outcome: Outcome) {
+    list.passedOver(line: line, token: token, outcome: outcome)
+  }
+
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
     if outcome.saysGone {
       events.gone(token, goneSince)
       if let gone = PushApp.GoneDevice(token, outcome, goneSince: goneSince) { goneDevices.send(gone) }
     }
-    list.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
+    list.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince, isDoubted: isDoubted)
   }
 
   func flush() { list.flush() }

@@ -85,7 +85,7 @@ package final class CampaignLedger: Sendable {
 
   /// Counts a line that is not sent.
   func settledAtIntake(line: UInt64, token: String, _ outcome: Outcome) {
-    listener?.notAccepted(line: line, token: token, outcome: outcome)
+    listener?.passedOver(line: line, token: token, outcome: outcome)
     change {
       $0.account.submitted += 1
       $0.account.count(outcome, 1)
@@ -103,17 +103,26 @@ package final class CampaignLedger: Sendable {
     ring.forEachNotification(from: settlement.from, to: settlement.to) { position, record in
       listener.notAccepted(
         line: record.ordinal, token: unsafe TokenBytes(bytes: record.token)?.description ?? "",
-        outcome: settlement.outcome, goneSince: goneSince[position])
+        outcome: settlement.outcome, goneSince: goneSince[position], isDoubted: record.mayHaveArrived)
     }
     if journalNumber != nil { listener.flush() }
   }
 
+  /// Notifications that a listener gets together: what keeps them has rows of a handy size.
+  private static let reportLimit = 2_000
+
   private func reportAccepted(_ settlement: Settlement, _ confirmation: Confirmation, ring: NotificationRing) {
     guard let acceptedListener else { return }
-    var lines: [UInt64] = []
-    lines.reserveCapacity(settlement.count)
-    ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in lines.append(record.ordinal) }
-    acceptedListener.accepted(lines: lines, confirmation)
+    var left = settlement.count
+    var entries = OutcomeEntries(capacity: min(left, Self.reportLimit))
+    ring.forEachNotification(from: settlement.from, to: settlement.to) { _, record in
+      unsafe entries.append(line: record.ordinal, token: record.token, isDoubted: record.mayHaveArrived)
+      guard entries.count == Self.reportLimit else { return }
+      acceptedListener.accepted(entries, confirmation)
+      left -= entries.count
+      entries = OutcomeEntries(capacity: min(left, Self.reportLimit))
+    }
+    if entries.count > 0 { acceptedListener.accepted(entries, confirmation) }
   }
 
   /// Whether ``reportDoubt(lines:)`` has a listener.

@@ -11,18 +11,23 @@ package protocol OutcomeListener: Sendable {
   ///   - token: In hexadecimal digits. For a malformed token, the text in its place.
   ///   - goneSince: For a device that no longer has the app (410): when the service last found
   ///     that, in milliseconds since 1970.
-  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?)
+  ///   - isDoubted: Another copy of it may have been sent.
+  func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool)
+
+  /// The reader passed over a notification: its outcome must survive before the journal knows that
+  /// it was read. By default the same as for any other.
+  func passedOver(line: UInt64, token: String, outcome: Outcome)
 
   /// Whether notifications of a campaign that was stopped and can be resumed are reported as
   /// cancelled. Default true.
   var listsResumable: Bool { get }
 
-  /// Whether ``accepted(lines:_:)`` is called. Read once for each campaign. Default false, which
+  /// Whether ``accepted(_:_:)`` is called. Read once for each campaign. Default false, which
   /// costs nothing per notification.
   var wantsAccepted: Bool { get }
 
-  /// - Parameter lines: The lines of notifications that were accepted together.
-  func accepted(lines: [UInt64], _ confirmation: Confirmation)
+  /// - Parameter entries: Notifications that were accepted together.
+  func accepted(_ entries: OutcomeEntries, _ confirmation: Confirmation)
 
   /// Lines of notifications that may have arrived and are sent again, so that one more copy of each
   /// may arrive. Called before that, if ``wantsAccepted`` is true.
@@ -46,11 +51,15 @@ extension OutcomeListener {
 
   package var wantsAccepted: Bool { false }
 
-  package func accepted(lines: [UInt64], _ confirmation: Confirmation) {}
+  package func accepted(_ entries: OutcomeEntries, _ confirmation: Confirmation) {}
 
   package func doubted(lines: [UInt64]) {}
 
   package func notAccepted(line: UInt64, token: String, outcome: Outcome) {
-    notAccepted(line: line, token: token, outcome: outcome, goneSince: nil)
+    notAccepted(line: line, token: token, outcome: outcome, goneSince: nil, isDoubted: false)
+  }
+
+  package func passedOver(line: UInt64, token: String, outcome: Outcome) {
+    notAccepted(line: line, token: token, outcome: outcome)
   }
 }

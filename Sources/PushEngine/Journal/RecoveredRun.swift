@@ -70,7 +70,7 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
       guard index >= skipped else { return }
       listener.notAccepted(
         line: notification.line, token: unsafe TokenBytes(bytes: notification.token)?.description ?? "",
-        outcome: outcome)
+        outcome: outcome, goneSince: nil, isDoubted: fate == .doubted)
     }
     listener.flush()
   }

@@ -169,7 +169,7 @@ package final class OutcomesFile: Sendable {
 
     func flush() { _ = file.finish() }
 
-    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
       let row = OutcomesFile.row(
         line: line, token: channel ?? token, outcome: outcome, goneSince: goneSince, namesTime: namesTime)
       file.append("\(row)\(suffix)\n")

@@ -95,9 +95,9 @@ struct SendLists: Sendable {
     let gone: GoneFile
     let outcomes: (any OutcomeListener)?
 
-    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+    func notAccepted(line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
       if outcome.isGone { gone.append(token: token, since: goneSince) }
-      outcomes?.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince)
+      outcomes?.notAccepted(line: line, token: token, outcome: outcome, goneSince: goneSince, isDoubted: isDoubted)
     }
 
     func flush() { outcomes?.flush() }

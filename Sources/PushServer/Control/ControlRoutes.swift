@@ -25,10 +25,15 @@ struct ControlRoutes: Sendable {
         sessions: dashboard.sessions))
     router.add(
       middleware: Idempotency(access: access, store: store) { [membership] in membership.current })
-    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake).add(to: router)
+    let pending = PendingNotes()
+    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake, pending: pending)
+      .add(to: router)
     router.add(middleware: CommonPool())
     router.add(
       middleware: Trail(clock: access.clock) { [sessions = dashboard.sessions] in await sessions.keyID(of: $0) })
+    OutcomeRoutes(
+      access: access, feed: OutcomeFeed(store: store, recorder: outcomes, pending: pending), isOpen: intake.isOpen
+    ).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)

@@ -14,8 +14,8 @@ struct BatchRequest: Sendable {
   private(set) var devices: [(line: Int, id: StoredUUID, notification: PreparedNotification, reference: String?)] = []
   /// What callers wrote beside notifications, with their place in ``notifications``, in its order.
   private(set) var references: [(index: Int, text: String)] = []
-  /// References of entries for devices to which nothing is sent.
-  private(set) var suppressed: [String?] = []
+  /// Entries for devices to which nothing is sent.
+  private(set) var suppressed: [(token: [UInt8], reference: String?)] = []
   private(set) var rejectedCount = 0
   /// The first hundred lines that were rejected.
   private(set) var errors: [(line: Int, detail: String)] = []
@@ -163,7 +163,7 @@ struct BatchRequest: Sendable {
         continue
       }
       guard !device.isSuppressed else {
-        suppressed.append(entry.reference)
+        suppressed.append((token: device.token, reference: entry.reference))
         continue
       }
       add(entry.line, entry.notification, token: token, device: nil, reference: entry.reference)

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Hummingbird
 internal import PushService
 internal import PushStore
+internal import PushTransport
 internal import PushWire
 
 struct NotificationRoutes: Sendable {
@@ -9,6 +10,7 @@ struct NotificationRoutes: Sendable {
   let store: any Store
   let outcomes: OutcomeRecorder
   let intake: IntakeLimit
+  let pending: PendingNotes
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
@@ -31,7 +33,7 @@ struct NotificationRoutes: Sendable {
     if let id = body.device {
       guard let device = try await store.device(id: id, app: app.id) else { throw Self.unknownDevice(id) }
       guard !device.isSuppressed else {
-        let ids = try await suppress([body.reference], app)
+        let ids = try await suppress([(token: device.token, reference: body.reference)], app)
         return Self.accepted(ids.first, state: "finished")
       }
       token = try DeviceToken(bytes: device.token)
@@ -42,9 +44,11 @@ struct NotificationRoutes: Sendable {
     }
     let notification = try app.prepare(body.notification)
     if body.reference != nil { try demandStore() }
+    let hold = body.reference.map { _ in pending.hold(app.id, since: access.clock.now) }
     let ids = try await app.submit([(notification, token)]) { room.release() }
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
     if let reference = body.reference { try await add([(StoredNotificationID(id), reference)]) }
+    withExtendedLifetime(hold) {}
     return Self.accepted(id, state: "queued", warnings: notification.requestWarnings)
   }
 
@@ -83,6 +87,7 @@ struct NotificationRoutes: Sendable {
     // Reading a large body takes a while.
     try await grant.demand()
     try demandStore()
+    let hold = pending.hold(app.id, since: access.clock.now)
     var parts: [StoredLines] = []
     // First, because it can fail while nothing is sent yet.
     for id in try await suppress(body.suppressed, app) { parts.append(id) }
@@ -99,6 +104,7 @@ struct NotificationRoutes: Sendable {
     let batch = StoredBatch(
       id: StoredUUID(name), app: app.id, parts: parts, rejectedCount: body.rejectedCount, createdAt: now)
     try await kept { () throws(StoreError) in try await store.add(batch) }
+    withExtendedLifetime(hold) {}
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
       let queuedCount = body.notifications.count + body.suppressed.count
@@ -147,21 +153,30 @@ struct NotificationRoutes: Sendable {
 
   /// Stores notifications to suppressed devices with their outcome: nothing is sent.
   ///
-  /// - Parameter references: one for each of them.
   /// - Returns: what each is called, in the same order.
-  private func suppress(_ references: [String?], _ app: PushApp) async throws -> [NotificationID] {
-    guard !references.isEmpty else { return [] }
+  private func suppress(
+    _ notifications: [(token: [UInt8], reference: String?)], _ app: PushApp
+  ) async throws -> [NotificationID] {
+    guard !notifications.isEmpty else { return [] }
     let now = access.clock.now
     let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
-    let ids = references.indices.map { NotificationID(run: run, line: UInt32($0 + 1)) }
+    let ids = notifications.indices.map { NotificationID(run: run, line: UInt32($0 + 1)) }
     var changes = IntakeChanges()
     changes.began = [(run: StoredRunID(run), app: app.id, at: now)]
     changes.notAccepted = ids.map {
       (notification: StoredNotificationID($0), state: Outcome.Kind.suppressed.rawValue, detail: "")
     }
+    for (index, notification) in notifications.enumerated() {
+      let entry = OutcomeEntries(
+        line: UInt64(index + 1), token: Digest.hexadecimal(notification.token), goneSince: nil, isDoubted: false)
+      changes.outcomes.append(
+        OutcomeGroup(.suppressed, entry, app: app.id, of: .run(StoredRunID(run), isBridge: false), at: now))
+    }
     changes.ended = [(StoredRunID(run), now)]
     try await store.settle(changes)
-    let written = zip(ids, references).compactMap { id, reference in reference.map { (StoredNotificationID(id), $0) } }
+    let written = zip(ids, notifications).compactMap { id, notification in
+      notification.reference.map { (StoredNotificationID(id), $0) }
+    }
     if !written.isEmpty { try await store.add(written) }
     return ids
   }

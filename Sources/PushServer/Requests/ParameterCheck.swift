@@ -11,6 +11,7 @@ struct ParameterCheck: RouterMiddleware {
     "/v1/apps/{app}/devices": ["limit", "cursor", "tag"],
     "/v1/apps/{app}/campaigns": ["limit", "cursor"],
     "/v1/apps/{app}/feedback": ["limit", "cursor"],
+    "/v1/apps/{app}/outcomes": ["limit", "cursor", "wait"],
   ]
 
   func handle(

@@ -27,7 +27,7 @@ package struct BridgeArrivals: BridgeIntake {
   /// Frames that had been forwarded before, and the first of them.
   private var resends: (count: Int, first: ForwardedLine?) = (0, nil)
   /// The notifications of the present bytes.
-  private var taken = IntakeBatch()
+  private var taken = IntakeBatch(isBridge: true)
   /// The frames in `taken`, in the same order.
   private var takenFrames: [(number: UInt64, digest: FrameDigest)] = []
   private var recognised: [FrameStretch] = []

@@ -5,8 +5,12 @@ package import PushStore
 package enum InstantText {
   /// The instant in UTC.
   package static func text(_ instant: StoreInstant) -> String {
-    Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000).formatted(
-      Date.ISO8601FormatStyle(includingFractionalSeconds: true))
+    // The fraction apart: as part of a Double it can come out one less.
+    let (seconds, rest) = instant.milliseconds.quotientAndRemainder(dividingBy: 1000)
+    let (whole, fraction) = rest < 0 ? (seconds - 1, rest + 1000) : (seconds, rest)
+    let text = Date(timeIntervalSince1970: Double(whole)).formatted(Date.ISO8601FormatStyle())
+    let digits = String(fraction)
+    return "\(text.dropLast()).\(String(repeating: "0", count: 3 - digits.count))\(digits)Z"
   }
 
   /// Nil unless it is a date and a time with an offset.

@@ -31,6 +31,7 @@ enum Schema {
     migrator.registerMigration("16: members of campaigns") { try $0.execute(sql: CampaignSchema.members) }
     migrator.registerMigration("17: count of writes") { try $0.execute(sql: Schema.writes) }
     migrator.registerMigration("18: sessions") { try $0.execute(sql: Schema.sessions) }
+    migrator.registerMigration("19: outcomes in order") { try $0.execute(sql: OutcomeSchema.tables) }
     return migrator
   }
 

@@ -3,6 +3,8 @@
 package struct TokenBytes: Hashable, Sendable {
   /// The protocol allows "up to 100 bytes".
   package static let byteCountLimit = 100
+  /// Almost all tokens have so many.
+  package static let usualByteCount = 32
 
   /// A token of 32 bytes is stored in the value itself, so a set of millions of tokens allocates
   /// nothing per element.

@@ -477,7 +477,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     }
     let state = contents.campaigns[id]?.state ?? ""
     if !(isCancelled ? plan.isCancelled : state == "finished") { problems.append("the campaign is \(state)") }
-    return problems + listed(sum)
+    let outcomes = ListedOutcomes(contents.outcomeGroups, of: Set(tokens))
+    return problems + outcomes.problems(sum) + listed(sum)
   }
 
   /// Whoever was refused stands in the lists once.

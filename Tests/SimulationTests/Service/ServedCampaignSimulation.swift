@@ -307,7 +307,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     if !(isCancelled ? plan.isCancelled : state == "finished") {
       problems.append("the campaign is \(state): \(contents.campaigns[id]?.reason ?? "")")
     }
-    return problems + listed(parts, sum)
+    let outcomes = ListedOutcomes(contents.outcomeGroups, of: Set(tokens))
+    return problems + outcomes.problems(sum, leftCount: plan.start == .local ? removed.count : 0) + listed(parts, sum)
   }
 
   /// Whoever was refused stands in the lists once.

@@ -29,6 +29,38 @@ extension SimulatedStore {
     try await call { $0.outcomes(of: parts) }
   }
 
+  package func outcomeGroups(app: String, after number: Int64, limit: Int) async throws(StoreError) -> [OutcomeGroup] {
+    try await call { contents in
+      var count = 0
+      return Array(
+        contents.outcomeGroups.lazy.filter { $0.app == app && $0.last > number }.prefix { group in
+          defer { count += group.count }
+          return count < limit
+        })
+    }
+  }
+
+  package func lastOutcome(app: String) async throws(StoreError) -> Int64 {
+    try await call { $0.outcomeNumbers[app] ?? 0 }
+  }
+
+  package func notes(of parts: [StoredLines]) async throws(StoreError) -> NotificationNotes {
+    try await call { contents in
+      var notes = NotificationNotes()
+      for part in parts {
+        for (line, text) in contents.references[part.run] ?? [:] where part.lines.contains(line) {
+          notes.references[StoredNotificationID(run: part.run, line: line)] = text
+        }
+        for batch in contents.batches.values {
+          for lines in batch.parts where lines.run == part.run && lines.lines.overlaps(part.lines) {
+            notes.batches.append((lines: lines, batch: batch.id))
+          }
+        }
+      }
+      return notes
+    }
+  }
+
   package func add(_ batch: StoredBatch) async throws(StoreError) {
     try await call { contents in contents.batches[batch.id] = contents.batches[batch.id] ?? batch }
   }
@@ -61,6 +93,7 @@ extension SimulatedStore {
     try await call { contents in
       contents.runs = contents.runs.filter { $0.value.endedAt.map { $0 >= instant } ?? true }
       let runs = contents.runs
+      contents.outcomeGroups.removeAll { $0.at < instant }
       // The identifiers of runs begin with their milliseconds.
       let oldest = UInt64(clamping: instant.milliseconds) << 16
       contents.references = contents.references.filter { $0.key.high >= oldest || runs[$0.key] != nil }
@@ -138,6 +171,11 @@ extension StoreContents {
     }
     for doubt in changes.doubted { for line in doubt.lines { runs[doubt.run]?.copies[line, default: 0] += 1 } }
     for device in changes.gone { note(device) }
+    for var group in changes.passed.groups + changes.outcomes.groups {
+      outcomeNumbers[group.app, default: 0] += Int64(group.count)
+      group.last = outcomeNumbers[group.app, default: 0]
+      outcomeGroups.append(group)
+    }
     write(changes.bridge)
     for ended in changes.ended { runs[ended.run]?.endedAt = ended.at }
   }

@@ -31,6 +31,9 @@ package struct StoreContents: Sendable {
   var runs: [StoredRunID: OutcomeRun] = [:]
   var references: [StoredRunID: [UInt32: String]] = [:]
   var batches: [StoredUUID: StoredBatch] = [:]
+  package internal(set) var outcomeGroups: [OutcomeGroup] = []
+  /// Of the last one, by app.
+  var outcomeNumbers: [String: Int64] = [:]
   /// In the order of their numbers, from 1.
   var gone: [StoredGoneDevice] = []
 

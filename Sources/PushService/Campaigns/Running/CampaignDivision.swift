@@ -70,6 +70,7 @@ struct CampaignDivision: Sendable {
   let schedule: CampaignSchedule
   let now: StoreInstant
   let clock: any ServiceClock
+  let outcomes: OutcomeRecorder
 
   /// More than there are in the world.
   private static let zoneLimit = 2_000
@@ -87,6 +88,7 @@ struct CampaignDivision: Sendable {
       }
     try leftOut.sync()
     try await list(leftOut: record.id)
+    do { try await outcomes.makeDurableElsewhere() } catch { throw StoreError(error) }
     var stored: [StoredCampaignPart] = parts.numbers.map { time, number in
       StoredCampaignPart(
         number: number, dueAt: StoreInstant(milliseconds: time.instant * 1000), content: parts.contents[number].bytes)
@@ -185,13 +187,32 @@ struct CampaignDivision: Sendable {
     }
     let tokens = Dictionary(found.map { ($0.key, $0.token) }) { first, _ in first }
     for (key, reason) in devices {
-      parts.leftOut.submitted += 1
-      parts.leftOut.suppressed += 1
       let token = tokens[key].flatMap { try? DeviceToken(bytes: $0) }?.hex ?? ""
-      try leftOut.append(
-        ServedList.row(
-          line: UInt64(clamping: key), token: token, outcome: .suppressed, reason: reason.rawValue))
+      try leaveOut(UInt64(clamping: key), token, of: record, reason, &parts, leftOut)
     }
+  }
+
+  /// One gets nothing: that stands in the account, in the campaign's list, and in that of all
+  /// outcomes, where an attempt that was not the last one stands, too.
+  ///
+  /// - Parameter rejection: its token is none.
+  private func leaveOut(
+    _ line: UInt64, _ token: String, of record: StoredCampaign, _ reason: LocalSendPlan.Reason,
+    rejection: String? = nil, _ parts: inout Parts, _ leftOut: SpoolFile
+  ) throws {
+    parts.leftOut.submitted += 1
+    if let rejection {
+      parts.leftOut.rejectedByReason[rejection, default: 0] += 1
+    } else {
+      parts.leftOut.suppressed += 1
+    }
+    let (kind, detail) = (rejection == nil ? Outcome.Kind.suppressed : .rejected, rejection ?? reason.rawValue)
+    try leftOut.append(ServedList.row(line: line, token: token, outcome: kind, reason: detail))
+    let entry = OutcomeEntries(line: line, token: token, goneSince: nil, isDoubted: false)
+    outcomes.listed(
+      OutcomeGroup(
+        app: record.app, origin: .campaign(record.id, record.id.seed), state: kind.rawValue, detail: detail,
+        at: clock.now, count: entry.count, entries: entry.bytes))
   }
 
   /// The rows of an upload stay where they are: a part says which time zones it has.
@@ -246,13 +267,9 @@ struct CampaignDivision: Sendable {
     while try file.fill(chunk) != .end {
       for index in 0..<chunk.count {
         let entry = chunk[index]
-        parts.leftOut.submitted += 1
-        let why = entry.kind.rejection?.description
-        if let why { parts.leftOut.rejectedByReason[why, default: 0] += 1 } else { parts.leftOut.suppressed += 1 }
-        try leftOut.append(
-          ServedList.row(
-            line: entry.line, token: chunk.text(of: entry), outcome: why == nil ? .suppressed : .rejected,
-            reason: why ?? reason.rawValue))
+        try leaveOut(
+          entry.line, chunk.text(of: entry), of: record, reason, rejection: entry.kind.rejection?.description, &parts,
+          leftOut)
       }
     }
   }

@@ -283,7 +283,8 @@ struct CampaignDriver: Sendable {
     let parts: [StoredCampaignPart]
     if case .local(let send) = plan.start {
       let division = CampaignDivision(
-        spool: self.parts.spool, store: store, schedule: schedule, now: clock.now, clock: clock)
+        spool: self.parts.spool, store: store, schedule: schedule, now: clock.now, clock: clock,
+        outcomes: self.parts.outcomes)
       parts = try await division.parts(of: record, plan, send)
     } else {
       parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? clock.now, content: [])]

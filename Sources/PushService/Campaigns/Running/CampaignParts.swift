@@ -2,6 +2,7 @@ internal import Carillon
 internal import PushEngine
 internal import PushSend
 internal import PushStore
+internal import PushWire
 
 /// What a part of a campaign is made of, for the library.
 struct CampaignParts: Sendable {
@@ -24,6 +25,7 @@ struct CampaignParts: Sendable {
     var served = ServedCampaign(
       name: record.id.name(part: part.number), notification: plan.notification, audience: audience)
     served.variants = plan.variants
+    served.seed = record.id.seed
     served.pace = plan.rateLimit.map { live.pace(perSecond: Double($0), isShared: store.ledger != nil) }
     return served
   }
@@ -135,10 +137,13 @@ struct CampaignParts: Sendable {
   func events(_ part: StoredCampaignPart, of record: StoredCampaign) -> ServedEvents {
     let (id, number, name) = (record.id, part.number, record.id.name(part: part.number))
     return ServedEvents(
-      list: { [recorder, path = spool.list(id, part: number)] settled throws(CarillonError) in
+      list: {
+        [recorder, outcomes, app = record.app, path = spool.list(id, part: number)]
+        settled, seed throws(CarillonError) in
         let list = try ServedList.open(path, settled: settled)
         recorder.opened(list, of: name)
-        return list.listener(app: "", tokens: "")
+        return CampaignOutcomes(
+          list: list.listener(app: "", tokens: ""), recorder: outcomes, app: app, campaign: id, seed: seed)
       },
       begun: { [store, clock] in
         try await clock.retrying { () throws(StoreError) in
@@ -150,6 +155,15 @@ struct CampaignParts: Sendable {
         recorder.ended(
           EndedCampaignPart(campaign: id, number: number, account: AccountJSON.bytes(of: account), endedAt: clock.now))
       })
+  }
+}
+
+extension StoredUUID {
+  /// The seed of the identifiers of a campaign's notifications: a copy that another node sends, or
+  /// another attempt, has the same one.
+  var seed: IdentifierSeed {
+    var random = SplitMix64(seed: high)
+    return IdentifierSeed(high: random.next(), low: low)
   }
 }
 

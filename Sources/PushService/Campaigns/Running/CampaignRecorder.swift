@@ -41,27 +41,31 @@ package final class CampaignRecorder: Sendable {
     for list in state.withLock({ Array($0.lists.values) }) { try list.sync() }
   }
 
-  func makeDurable() throws(UnsyncedList) {
-    let (ended, segments) = state.withLock { state in
-      (exchange(&state.ended, with: []), exchange(&state.endedSegments, with: []))
+  /// What has ended.
+  struct Ends {
+    fileprivate var parts: [EndedCampaignPart]
+    fileprivate var segments: [SegmentProgress]
+  }
+
+  /// To be written when all their outcomes are.
+  func takeEnds() -> Ends {
+    state.withLock { state in
+      Ends(parts: exchange(&state.ended, with: []), segments: exchange(&state.endedSegments, with: []))
     }
-    func putBack() {
-      state.withLock { state in
-        state.ended.insert(contentsOf: ended, at: 0)
-        state.endedSegments.insert(contentsOf: segments, at: 0)
-      }
+  }
+
+  func putBack(_ ends: Ends) {
+    state.withLock { state in
+      state.ended.insert(contentsOf: ends.parts, at: 0)
+      state.endedSegments.insert(contentsOf: ends.segments, at: 0)
     }
-    do throws(UnsyncedList) { try syncLists() } catch {
-      putBack()
-      throw error
-    }
+  }
+
+  func write(_ ends: Ends) throws(UnsyncedList) {
     do throws(StoreError) {
-      if !ended.isEmpty { try store.end(ended) }
-      try end(segments)
-    } catch {
-      if error.kind == .away { putBack() }
-      throw UnsyncedList(error)
-    }
+      if !ends.parts.isEmpty { try store.end(ends.parts) }
+      try end(ends.segments)
+    } catch { throw UnsyncedList(error) }
   }
 
   private func end(_ segments: [SegmentProgress]) throws(StoreError) {

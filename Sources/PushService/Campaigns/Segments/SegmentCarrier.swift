@@ -361,8 +361,10 @@ final class SegmentCarrier: Sendable {
     let reports = all.compactMap { progress in progress.report(now: began).map { (progress, $0) } }
     guard !reports.isEmpty else { return .nothing }
     do {
-      // The next process of this node must know no less than the ledger.
+      // The next process of this node must know no less than the ledger, and nothing has its
+      // outcome there that clients cannot read.
       try await deployment.makeJournalDurable()
+      do { try await outcomes.makeDurableElsewhere(waits: false) } catch { throw StoreError(error) }
       let written = try await tell(reports.map(\.1.report))
       let duration = clock.uptime.since(began)
       if claimable.withLock({ $0 }).contains(where: { need(of: $0).count > 0 }) {

@@ -199,16 +199,11 @@ final class SegmentProgress: OutcomeListener {
         state.machine.settle((index + 1)...(index + 1))
       }
       // The campaign itself counts on from the journal.
-      state.former = account
-      state.former.submitted = account.settled
-      (state.former.resent, state.former.possibleDuplicates, state.former.possibleCopies) = (0, 0, 0)
+      state.former = CampaignAccount(former: account, rows: rows)
       // Who was read and not sent to again, because an earlier owner may have, is in no account of
       // the journal.
-      let uncounted = state.machine.settled.count - state.base.settled - state.former.settled
-      if let doubtOutcome, uncounted > 0 {
-        state.former.submitted += uncounted
-        if doubtOutcome == .held { state.former.held += uncounted } else { state.former.unknown += uncounted }
-      }
+      let unsureCount = state.machine.settled.count - state.base.settled - state.former.settled
+      if let doubtOutcome, unsureCount > 0 { state.former.add(unsure: unsureCount, isHeld: doubtOutcome == .held) }
       state.rows = missing.flatMap { Array($0.utf8) }
       state.rowCount = missing.count
     }
@@ -311,11 +306,12 @@ final class SegmentProgress: OutcomeListener {
   var wantsAccepted: Bool { true }
   var listsResumable: Bool { false }
 
-  func accepted(lines: [UInt64], _ confirmation: Confirmation) {
+  func accepted(_ entries: OutcomeEntries, _ confirmation: Confirmation) {
     state.withLock { state in
       guard !state.isDisowned else { return }
+      state.list?.accepted(entries, confirmation)
       var run: ClosedRange<Int>?
-      for key in lines {
+      for key in entries.lines {
         guard let line = line(of: Int64(key), after: run?.upperBound ?? 0) else { continue }
         if let known = run, known.upperBound + 1 == line {
           run = known.lowerBound...line
@@ -328,7 +324,22 @@ final class SegmentProgress: OutcomeListener {
     }
   }
 
-  func notAccepted(line key: UInt64, token: String, outcome: Outcome, goneSince: UInt64?) {
+  func notAccepted(line key: UInt64, token: String, outcome: Outcome, goneSince: UInt64?, isDoubted: Bool) {
+    settled(line: key, token: token, outcome: outcome, goneSince: goneSince) { list, outcome in
+      list.notAccepted(line: key, token: token, outcome: outcome, goneSince: goneSince, isDoubted: isDoubted)
+    }
+  }
+
+  func passedOver(line key: UInt64, token: String, outcome: Outcome) {
+    settled(line: key, token: token, outcome: outcome, goneSince: nil) { list, outcome in
+      list.passedOver(line: key, token: token, outcome: outcome)
+    }
+  }
+
+  private func settled(
+    line key: UInt64, token: String, outcome: Outcome, goneSince: UInt64?,
+    _ write: (any OutcomeListener, Outcome) -> Void
+  ) {
     state.withLock { state in
       guard !state.isDisowned, let line = line(of: Int64(clamping: key), after: 0) else { return }
       if state.withdrawal == .begun, outcome == .cancelled || outcome == .unknown {
@@ -340,7 +351,7 @@ final class SegmentProgress: OutcomeListener {
       // An earlier owner may have sent it.
       let isNotSent = outcome == .cancelled || outcome == .suppressed
       let outcome = isNotSent && line <= state.machine.inherited ? .unknown : outcome
-      state.list?.notAccepted(line: key, token: token, outcome: outcome, goneSince: goneSince)
+      if let list = state.list { write(list, outcome) }
       let row = ServedList.row(line: key, token: token, outcome: outcome, goneSince: goneSince)
       let found = Unrecorded(key: Int64(clamping: key), line: line, outcome: outcome, row: row)
       if found.key > state.recordedKey { state.unrecorded.append(found) } else { state.settle(found) }

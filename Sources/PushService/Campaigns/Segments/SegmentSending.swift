@@ -22,7 +22,6 @@ struct SegmentSending: Sendable {
   var served: ServedCampaign {
     var served = ServedCampaign(name: progress.name, notification: notification, audience: audience)
     served.variants = plan.variants
-    // A copy that another node sends has the same identifier.
     served.seed = record.id.seed
     served.isShared = true
     served.pace = plan.rateLimit.map { parts.live.pace(perSecond: Double($0), isShared: true) }
@@ -55,11 +54,16 @@ struct SegmentSending: Sendable {
   /// - Parameter account: of what an earlier process of this node has done; nil: it begins here.
   func events(after account: CampaignAccount?) -> ServedEvents {
     ServedEvents(
-      list: { [progress, path, recorder = parts.recorder] settled throws(CarillonError) in
+      list: {
+        [progress, path, recorder = parts.recorder, outcomes = parts.outcomes, app = record.app]
+        settled, seed throws(CarillonError) in
         let (file, rows) = try ServedList.open(path, resuming: settled)
         if let settled, let account { progress.resume(settled: settled, account: account, rows: rows) }
         recorder.opened(file, of: progress.name)
-        progress.opened(file.listener(app: "", tokens: ""))
+        progress.opened(
+          CampaignOutcomes(
+            list: file.listener(app: "", tokens: ""), recorder: outcomes, app: app, campaign: progress.id.campaign,
+            seed: seed))
         return progress
       },
       begun: {},
@@ -72,13 +76,5 @@ struct SegmentSending: Sendable {
     try parts.recorder.close(progress.name)
     try await parts.outcomes.makeDurableElsewhere()
     try? FileManager.default.removeItem(atPath: path)
-  }
-}
-
-extension StoredUUID {
-  /// The seed of the identifiers of a campaign's notifications.
-  fileprivate var seed: IdentifierSeed {
-    var random = SplitMix64(seed: high)
-    return IdentifierSeed(high: random.next(), low: low)
   }
 }

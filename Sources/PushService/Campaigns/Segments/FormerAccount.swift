@@ -1,0 +1,34 @@
+internal import Carillon
+internal import PushWire
+
+extension CampaignAccount {
+  /// What earlier processes of this node have settled of a segment.
+  ///
+  /// - Parameters:
+  ///   - account: by the journal. It does not know that whoever is not sent to is unknown if an
+  ///     earlier owner may have sent to them.
+  ///   - rows: of the list on this machine's disk, which does.
+  init(former account: CampaignAccount, rows: [String]) {
+    self = account
+    submitted = account.settled
+    (resent, possibleDuplicates, possibleCopies) = (0, 0, 0)
+    let kinds = rows.compactMap(Self.kind)
+    for (count, kind) in [(\CampaignAccount.suppressed, Outcome.Kind.suppressed), (\.cancelled, .cancelled)] {
+      let changed = max(0, self[keyPath: count] - kinds.count { $0 == kind })
+      self[keyPath: count] -= changed
+      unknown += changed
+    }
+  }
+
+  /// The outcome in a row of the list; nil: its token has a comma, and is none.
+  private static func kind(ofRow row: String) -> Outcome.Kind? {
+    let fields = row.split(separator: ",", maxSplits: 3, omittingEmptySubsequences: false)
+    return fields.count > 2 ? Outcome.Kind(rawValue: String(fields[2])) : nil
+  }
+
+  /// - Parameter isHeld: otherwise they are unknown.
+  mutating func add(unsure count: Int, isHeld: Bool) {
+    submitted += count
+    if isHeld { held += count } else { unknown += count }
+  }
+}
