@@ -203,7 +203,7 @@ let package = Package(
         .product(name: "NIOEmbedded", package: "swift-nio"),
         .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
       ],
-      exclude: ["DashboardInBrowser.py", "Fixtures"], swiftSettings: settings),
+      exclude: ["DashboardInBrowser.py", "WebhookReceiver.py", "Fixtures"], swiftSettings: settings),
     .testTarget(
       name: "SimulationTests",
       dependencies: [

@@ -5,6 +5,7 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/pem.h>
 #include <openssl/pkcs12.h>
 #include <openssl/provider.h>
@@ -202,6 +203,11 @@ static inline void carillon_sha256(const void *bytes, size_t count, void *digest
   carillon_sha256_end(&context, digest);
 }
 #pragma GCC diagnostic pop
+
+// The 32 bytes of HMAC-SHA256; 0: OpenSSL has failed.
+static inline int carillon_hmac_sha256(const void *key, int key_count, const void *bytes, size_t count, void *code) {
+  return HMAC(EVP_sha256(), key, key_count, (const unsigned char *)bytes, count, (unsigned char *)code, NULL) != NULL;
+}
 
 static const uint64_t carillon_option_no_ticket = SSL_OP_NO_TICKET;
 static const int carillon_utf8_text = MBSTRING_UTF8;

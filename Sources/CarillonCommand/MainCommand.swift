@@ -26,9 +26,8 @@ internal import PushWire
     subcommands: [
       SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
       CampaignCommand.self, DeviceCommand.self, KeyCommand.self, StoreCommand.self, NodeCommand.self,
-      SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self, CredentialCommand.self,
-      PayloadCommand.self,
-      ChannelCommand.self, VerifyCommand.self,
+      WebhookCommand.self, SimulateCommand.self, BenchCommand.self, FeedbackCommand.self, JournalCommand.self,
+      CredentialCommand.self, PayloadCommand.self, ChannelCommand.self, VerifyCommand.self,
     ])
 
   static func main() async {

@@ -63,10 +63,13 @@ package protocol Store: Sendable {
   ///   - number: of the last outcome that is known; 0: from the beginning.
   ///   - limit: of outcomes; the last group may have more.
   func outcomeGroups(app: String, after number: Int64, limit: Int) async throws(StoreError) -> [OutcomeGroup]
-  /// The number of an app's last outcome; 0: there was none.
-  func lastOutcome(app: String) async throws(StoreError) -> Int64
+  /// How far an app's outcomes have come, and their delivery.
+  func outcomeProgress(app: String) async throws(StoreError) -> OutcomeProgress
+  /// Receivers have acknowledged outcomes through these numbers, by app. A lower number than one
+  /// that is known changes nothing.
+  func noteDelivered(_ numbers: [String: Int64]) async throws(StoreError)
   /// What callers said of notifications.
-  func notes(of parts: [StoredLines]) async throws(StoreError) -> NotificationNotes
+  func labels(of parts: [StoredLines]) async throws(StoreError) -> NotificationLabels
   /// Devices that are gone, in the order in which they were found.
   ///
   /// - Parameter cursor: the last ``StoredGoneDevice/number`` that is known; 0 from the beginning.

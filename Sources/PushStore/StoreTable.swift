@@ -45,6 +45,7 @@ package struct StoreTable: Hashable, Sendable {
       app:text last count at is_bridge:flag high low campaign_high campaign_low state:text detail:text entries:bytes
       """),
     StoreTable("outcome_counts", "app:text last"),
+    StoreTable("deliveries", "app:text delivered"),
     StoreTable("notification_references", "high low line reference:text"),
     StoreTable("batches", "id:uuid app:text rejected_count created_at"),
     StoreTable("batch_parts", "batch:uuid part high low first last"),

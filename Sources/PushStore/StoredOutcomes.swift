@@ -33,6 +33,16 @@ package struct OutcomeGroup: Hashable, Sendable {
   }
 }
 
+/// Of an app, by the numbers of outcomes; 0: none.
+package struct OutcomeProgress: Hashable, Sendable {
+  /// The last one that is stored.
+  package var last: Int64
+  /// The last one that its receiver has acknowledged.
+  package var delivered: Int64
+
+  package init(last: Int64 = 0, delivered: Int64 = 0) { (self.last, self.delivered) = (last, delivered) }
+}
+
 /// Outcomes on their way to the store, in the order in which they came.
 package struct OutcomeList: Sendable {
   private struct Kind: Hashable {
@@ -81,7 +91,7 @@ package struct OutcomeList: Sendable {
 }
 
 /// What callers have said of notifications that were taken in one by one.
-package struct NotificationNotes: Sendable {
+package struct NotificationLabels: Sendable {
   package var references: [StoredNotificationID: String] = [:]
   /// The batches in which they were handed over.
   package var batches: [(lines: StoredLines, batch: StoredUUID)] = []

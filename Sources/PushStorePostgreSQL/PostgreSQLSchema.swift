@@ -6,7 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
-    nodeFacts, sessions, lostRuns, uploads, outcomeList,
+    nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -258,6 +258,11 @@ enum PostgreSQLSchema {
     ALTER TABLE outcomes ALTER entries SET STORAGE EXTERNAL;
     CREATE INDEX outcomes_by_time ON outcomes (at);
     CREATE INDEX batch_parts_by_run ON batch_parts (high, low, first);
+    """
+
+  /// Through which outcome receivers have them.
+  private static let deliveries = """
+    CREATE TABLE deliveries (app text PRIMARY KEY, delivered bigint NOT NULL) WITH (fillfactor = 50);
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

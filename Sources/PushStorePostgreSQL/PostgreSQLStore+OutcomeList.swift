@@ -19,14 +19,28 @@ extension PostgreSQLStore {
     ).map { OutcomeGroup($0, $1) }
   }
 
-  package func lastOutcome(app: String) async throws(StoreError) -> Int64 {
-    let rows = try await read([PostgreSQLStatement("SELECT last FROM outcome_counts WHERE app = $1", .text(app))])[0]
-    return rows.count == 0 ? 0 : rows.int(0, 0)
+  package func outcomeProgress(app: String) async throws(StoreError) -> OutcomeProgress {
+    let rows = try await read(
+      """
+      SELECT coalesce((SELECT last FROM outcome_counts WHERE app = $1), 0),
+        coalesce((SELECT delivered FROM deliveries WHERE app = $1), 0)
+      """, .text(app))
+    return OutcomeProgress(last: rows.int(0, 0), delivered: rows.int(0, 1))
   }
 
-  package func notes(of parts: [StoredLines]) async throws(StoreError) -> NotificationNotes {
-    var notes = NotificationNotes()
-    guard !parts.isEmpty else { return notes }
+  package func noteDelivered(_ numbers: [String: Int64]) async throws(StoreError) {
+    // In one order, so that two nodes do not wait for each other.
+    let numbers = numbers.sorted { $0.key < $1.key }
+    try await write(
+      """
+      INSERT INTO deliveries SELECT * FROM unnest($1::text[], $2::bigint[])
+      ON CONFLICT (app) DO UPDATE SET delivered = greatest(deliveries.delivered, excluded.delivered)
+      """, .texts(numbers.map(\.key)), .ints(numbers.map(\.value)))
+  }
+
+  package func labels(of parts: [StoredLines]) async throws(StoreError) -> NotificationLabels {
+    var labels = NotificationLabels()
+    guard !parts.isEmpty else { return labels }
     let values: [PostgreSQLValue] = [
       .ints(parts.map(\.run.high.stored)), .ints(parts.map { Int64($0.run.low) }),
       .ints(parts.map { Int64($0.lines.lowerBound) }), .ints(parts.map { Int64($0.lines.upperBound) }),
@@ -52,14 +66,14 @@ extension PostgreSQLStore {
     for row in 0..<rows[0].count {
       let run = StoredRunID(rows[0], row)
       let line = UInt32(clamping: rows[0].int(row, 2))
-      notes.references[StoredNotificationID(run: run, line: line)] = rows[0].text(row, 3)
+      labels.references[StoredNotificationID(run: run, line: line)] = rows[0].text(row, 3)
     }
     for row in 0..<rows[1].count {
       let (first, last) = (UInt32(clamping: rows[1].int(row, 2)), UInt32(clamping: rows[1].int(row, 3)))
       let lines = StoredLines(run: StoredRunID(rows[1], row), lines: first...max(first, last))
-      notes.batches.append((lines: lines, batch: rows[1].uuid(row, 4)))
+      labels.batches.append((lines: lines, batch: rows[1].uuid(row, 4)))
     }
-    return notes
+    return labels
   }
 
   func forgetOutcomes(before instant: StoreInstant) async throws(StoreError) {

@@ -15,6 +15,11 @@ enum OutcomeSchema {
     CREATE INDEX outcomesByTime ON outcomes (at);
     CREATE INDEX batchPartsByRun ON batchParts (runHigh, runLow, first);
     """
+
+  /// Through which outcome receivers have them.
+  static let deliveries = """
+    CREATE TABLE deliveries (app TEXT PRIMARY KEY NOT NULL, delivered INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    """
 }
 
 extension SQLiteStore {
@@ -39,15 +44,29 @@ extension SQLiteStore {
     }
   }
 
-  package func lastOutcome(app: String) async throws(StoreError) -> Int64 {
+  package func outcomeProgress(app: String) async throws(StoreError) -> OutcomeProgress {
     try await read { database in
-      try Int64.fetchOne(database, sql: "SELECT last FROM outcomeCounts WHERE app = ?", arguments: [app]) ?? 0
+      func number(_ sql: String) throws -> Int64 { try Int64.fetchOne(database, sql: sql, arguments: [app]) ?? 0 }
+      return OutcomeProgress(
+        last: try number("SELECT last FROM outcomeCounts WHERE app = ?"),
+        delivered: try number("SELECT delivered FROM deliveries WHERE app = ?"))
     }
   }
 
-  package func notes(of parts: [StoredLines]) async throws(StoreError) -> NotificationNotes {
+  package func noteDelivered(_ numbers: [String: Int64]) async throws(StoreError) {
+    try await writer.write { database in
+      let note = try database.cachedStatement(
+        sql: """
+          INSERT INTO deliveries VALUES (?, ?)
+          ON CONFLICT DO UPDATE SET delivered = max(delivered, excluded.delivered)
+          """)
+      for (app, number) in numbers { try note.execute(arguments: [app, number]) }
+    }
+  }
+
+  package func labels(of parts: [StoredLines]) async throws(StoreError) -> NotificationLabels {
     try await read { database in
-      var notes = NotificationNotes()
+      var labels = NotificationLabels()
       let references = try database.cachedStatement(
         sql: "SELECT line, reference FROM notificationReferences WHERE high = ? AND low = ? AND line BETWEEN ? AND ?")
       // The parts of batches do not overlap, so only the last that begins before the first line can
@@ -62,17 +81,17 @@ extension SQLiteStore {
         let (first, last) = (Int64(part.lines.lowerBound), Int64(part.lines.upperBound))
         let arguments: StatementArguments = [part.run.high.stored, Int64(part.run.low), first, last]
         for row in try Row.fetchAll(references, arguments: arguments) {
-          notes.references[StoredNotificationID(run: part.run, line: UInt32(clamping: row[0] as Int64))] = row[1]
+          labels.references[StoredNotificationID(run: part.run, line: UInt32(clamping: row[0] as Int64))] = row[1]
         }
         for row in try Row.fetchAll(batches, arguments: arguments) {
           let (first, last): (Int64, Int64) = (row[2], row[3])
           let lines = StoredLines(run: part.run, lines: UInt32(clamping: first)...UInt32(clamping: max(first, last)))
           let (high, low): (Int64, Int64) = (row[0], row[1])
           let id = StoredUUID(high: UInt64(bitPattern: high), low: UInt64(bitPattern: low))
-          notes.batches.append((lines: lines, batch: id))
+          labels.batches.append((lines: lines, batch: id))
         }
       }
-      return notes
+      return labels
     }
   }
 

@@ -39,7 +39,7 @@ struct ServeOutcomesTests {
   }
 
   /// All that are there, in pages of this size.
-  private static func all(
+  static func all(
     _ serve: ServeSite, _ service: ServeSite.Service, limit: Int = 10_000, key: String
   ) async throws -> [Outcome] {
     var (found, cursor): ([Outcome], String) = ([], "0")

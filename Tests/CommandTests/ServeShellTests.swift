@@ -229,7 +229,8 @@ struct ServeShellTests {
     #expect(known.status == 200, "\(known.text)")
     #expect(try known.decoded(ServeSite.Notification.self).state == "queued")
     next.send(SIGTERM)
-    #expect(await next.ending().status == 0)
+    let ending = await next.ending()
+    #expect(ending.status == 0, "\(ending)")
   }
 
   /// A connection to the events of all apps, once its stream has begun.

@@ -1,6 +1,7 @@
 internal import Carillon
 internal import Foundation
 internal import PushEngine
+internal import PushTransport
 internal import PushWire
 internal import Testing
 
@@ -137,7 +138,7 @@ struct BenchPartTests {
 
   @Test("a number in a form that only the resolver accepts is checked in its usual form")
   func shortAddress() {
-    #expect(AppleHosts.resolve("17.1") == ["17.0.0.1"])
+    #expect(HostAddresses.resolve("17.1") == ["17.0.0.1"])
     #expect(AppleHosts.refusal(of: "0x11000001") != nil)
     #expect(AppleHosts.refusal(of: "localhost") == nil)
   }

@@ -121,7 +121,7 @@ struct ProxyConfigurationTests {
       try complaint("sesame\n", mode: 0o640)
         == "\(file) holds a password that other users can read (mode 0640); run: chmod 600 \(file)")
     for content in ["", "\nsesame", String(repeating: "x", count: 256)] {
-      #expect(try complaint(content)?.hasSuffix("must have a password in its first line, of at most 255 bytes") == true)
+      #expect(try complaint(content)?.hasSuffix("must have a password in its first line, of 1 to 255 bytes") == true)
     }
     try FileManager.default.removeItem(atPath: file)
     #expect(throws: (any Error).self) { try proxy.resolve() }

@@ -31,7 +31,7 @@ struct OutcomeListTests {
   func numbers(kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     var store = try place.open()
-    #expect(try await store.lastOutcome(app: "news") == 0)
+    #expect(try await store.outcomeProgress(app: "news") == OutcomeProgress())
     #expect(try await store.outcomeGroups(app: "news", after: 0, limit: 9).isEmpty)
     try Self.write(
       [Self.group("news", 3), Self.group("chat", 5), Self.group("news", 2, origin: Self.campaign, state: "rejected")],
@@ -55,8 +55,12 @@ struct OutcomeListTests {
     }
     #expect(try await store.outcomeGroups(app: "news", after: 0, limit: 1).map(\.last) == [1])
     #expect(try await store.outcomeGroups(app: "news", after: 0, limit: 5).map(\.last) == [1, 4, 6])
-    #expect(try await store.lastOutcome(app: "news") == 10)
-    #expect(try await store.lastOutcome(app: "chat") == 5)
+    #expect(try await store.outcomeProgress(app: "news") == OutcomeProgress(last: 10))
+    #expect(try await store.outcomeProgress(app: "chat") == OutcomeProgress(last: 5))
+    try await store.noteDelivered(["news": 6, "chat": 1])
+    try await store.noteDelivered(["news": 4, "chat": 5])
+    #expect(try await store.outcomeProgress(app: "news") == OutcomeProgress(last: 10, delivered: 6))
+    #expect(try await store.outcomeProgress(app: "chat") == OutcomeProgress(last: 5, delivered: 5))
     try store.close()
   }
 
@@ -77,7 +81,7 @@ struct OutcomeListTests {
   }
 
   @Test("references and batches of any lines are found", arguments: StoreKind.allCases)
-  func notes(kind: StoreKind) async throws {
+  func labels(kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     let store = try place.open()
     let other = StoredRunID(high: Self.run.high, low: 0x8000_0002)
@@ -89,15 +93,15 @@ struct OutcomeListTests {
         rejectedCount: 0, createdAt: Self.at(1))
     }
     for batch in batches { try await store.add(batch) }
-    func notes(_ run: StoredRunID, _ lines: ClosedRange<UInt32>) async throws -> ([String], [String]) {
-      let found = try await store.notes(of: [StoredLines(run: run, lines: lines)])
+    func labels(_ run: StoredRunID, _ lines: ClosedRange<UInt32>) async throws -> ([String], [String]) {
+      let found = try await store.labels(of: [StoredLines(run: run, lines: lines)])
       return (found.references.values.sorted(), found.batches.map { "\($0.batch.low) \($0.lines.lines)" }.sorted())
     }
-    #expect(try await notes(Self.run, 4...6) == (["r4", "r5"], ["1 2...4"]))
-    #expect(try await notes(Self.run, 1...9) == (["r1", "r2", "r3", "r4", "r5"], ["1 2...4", "2 7...7"]))
-    #expect(try await notes(Self.run, 5...6) == (["r5"], []))
-    #expect(try await notes(other, 5...6) == ([], ["1 1...9"]))
-    #expect(try await store.notes(of: []).batches.isEmpty)
+    #expect(try await labels(Self.run, 4...6) == (["r4", "r5"], ["1 2...4"]))
+    #expect(try await labels(Self.run, 1...9) == (["r1", "r2", "r3", "r4", "r5"], ["1 2...4", "2 7...7"]))
+    #expect(try await labels(Self.run, 5...6) == (["r5"], []))
+    #expect(try await labels(other, 5...6) == ([], ["1 1...9"]))
+    #expect(try await store.labels(of: []).batches.isEmpty)
     try store.close()
   }
 

@@ -60,7 +60,7 @@ struct StoreCopyTests {
       add(try await store.undeliveredFeedback(app: app, after: 0, through: .max, limit: 10))
       add([try await store.lastFeedback(app: app), try await store.feedbackCursor(app: app)])
       add(try await store.outcomeGroups(app: app, after: 0, limit: .max))
-      add(try await store.lastOutcome(app: app))
+      add(try await store.outcomeProgress(app: app))
     }
     add(try await store.pausedApps())
     let request = IdempotentRequest(caller: "key", key: "k", digest: [1], begunAt: at(1))

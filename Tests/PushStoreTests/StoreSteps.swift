@@ -134,6 +134,11 @@ enum StoreSteps {
     } isDone: {
       try await $0.lastFeedbackPoll(app: "news") == at(9)
     },
+    Step(name: "note a delivery") {
+      try await $0.noteDelivered(["news": 9])
+    } isDone: {
+      try await $0.outcomeProgress(app: "news").delivered == 9
+    },
     Step(name: "begin a request") {
       _ = try await $0.begin(request, oldest: at(0))
     } isDone: {

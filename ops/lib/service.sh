@@ -82,6 +82,10 @@ parameters = { "path.app" = "news", "path.id" = "$notification" }
 [[operations]]
 include-path-regex = '/batches/[{]id[}]'
 parameters = { "path.app" = "news", "path.id" = "$batch" }
+# Nobody waits a minute for an outcome here.
+[[operations]]
+include-path-regex = '/outcomes$'
+parameters = { "path.app" = "news", "query.wait" = 1 }
 # 412: what a campaign becomes is not looked at before If-Match.
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 406, 409, 412, 415, 422, 428, 429, "5xx"]

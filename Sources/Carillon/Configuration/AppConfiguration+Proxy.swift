@@ -135,7 +135,7 @@ extension AppConfiguration.Proxy {
     if let login {
       let password =
         switch login.password {
-        case .file(let path): try SocketDialer.Proxy.password(inFile: path)
+        case .file(let path): try SecretLine.password.read(path)
         case .memory(let secret): secret.value
         }
       credentials = ProxyCredentials(username: Array(login.username.utf8), password: password)

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Foundation
+internal import PushTransport
 
 /// Recognises Apple's hosts, so that no load test can be directed at them.
 ///
@@ -11,7 +12,7 @@ extension AppleHosts {
   ///
   /// - Parameter addresses: Resolves a name to numeric addresses. Not called when the host's own
   ///   text decides.
-  package static func refusal(of host: String, addresses: (String) -> [String] = resolve) -> String? {
+  package static func refusal(of host: String, addresses: (String) -> [String] = HostAddresses.resolve) -> String? {
     if isAppleName(host) { return sentence(host, "is Apple's") }
     if isAppleAddress(host) { return sentence(host, "is in Apple's network") }
     guard let address = addresses(host).first(where: isAppleAddress) else { return nil }
@@ -37,26 +38,5 @@ extension AppleHosts {
     return [[0x26, 0x20, 0x01, 0x49], [0x24, 0x03, 0x03, 0x00], [0x2A, 0x01, 0xB7, 0x40]].contains {
       Array(bytes[..<4]) == $0
     }
-  }
-
-  /// The numeric addresses of a name; empty if there are none. Connecting reports that case.
-  package static func resolve(_ host: String) -> [String] {
-    var hints = unsafe addrinfo()
-    unsafe hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
-    var first: UnsafeMutablePointer<addrinfo>?
-    guard unsafe getaddrinfo(host, nil, &hints, &first) == 0 else { return [] }
-    defer { unsafe freeaddrinfo(first) }
-    var addresses: [String] = []
-    var entry = unsafe first
-    while let current = unsafe entry {
-      var text = [CChar](repeating: 0, count: Int(NI_MAXHOST))
-      let status = unsafe getnameinfo(
-        current.pointee.ai_addr, current.pointee.ai_addrlen, &text, socklen_t(text.count), nil, 0, NI_NUMERICHOST)
-      if status == 0 {
-        addresses.append(String(decoding: text.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self))
-      }
-      unsafe entry = current.pointee.ai_next
-    }
-    return addresses
   }
 }

@@ -21,6 +21,8 @@ package struct Tenant: Hashable, Sendable {
   package var openCampaignCount = 500
   /// `feedback: { every }`: how often feedback is read (binary). Zero: never. Default: daily.
   package var feedbackInterval = Duration.seconds(86_400)
+  /// Where its outcomes are delivered. Nil: nowhere.
+  package var webhook: Webhook?
 
   package init(_ app: AppConfiguration) { self.app = app }
 
@@ -29,7 +31,7 @@ package struct Tenant: Hashable, Sendable {
   /// The keys of the file that only a service reads.
   static let keys = [
     "bridge.clients", "time-zone", "quiet-hours", "audiences.bytes", "campaigns.unfinished", "queue.bytes",
-    "feedback.every",
+    "feedback.every", "webhook",
   ]
 }
 
@@ -60,6 +62,7 @@ extension Tenant {
       }
       feedbackInterval =
         try value.text() == "never" ? .zero : try value.duration(in: .seconds(1) ... .seconds(30 * 86_400))
+    case "webhook": webhook = try Webhook(value)
     default: break
     }
   }

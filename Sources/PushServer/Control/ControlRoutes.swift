@@ -7,6 +7,7 @@ struct ControlRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
   let outcomes: OutcomeRecorder
+  let feed: OutcomeFeed
   let intake: IntakeLimit
   let campaigns: CampaignRunner
   let reload: @Sendable () async -> ReloadReport
@@ -25,15 +26,12 @@ struct ControlRoutes: Sendable {
         sessions: dashboard.sessions))
     router.add(
       middleware: Idempotency(access: access, store: store) { [membership] in membership.current })
-    let pending = PendingNotes()
-    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake, pending: pending)
+    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake, pending: feed.pending)
       .add(to: router)
     router.add(middleware: CommonPool())
     router.add(
       middleware: Trail(clock: access.clock) { [sessions = dashboard.sessions] in await sessions.keyID(of: $0) })
-    OutcomeRoutes(
-      access: access, feed: OutcomeFeed(store: store, recorder: outcomes, pending: pending), isOpen: intake.isOpen
-    ).add(to: router)
+    OutcomeRoutes(access: access, feed: feed, isOpen: intake.isOpen).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)

@@ -12,7 +12,7 @@ struct Alarm: Hashable, Sendable {
     case journalFailed, storeAway, descriptorsLacking, diskAlmostFull
     case nodeSilent, clocksApart, configurationsDiffer, databaseUnreplicated
     case appStopped, appSuspended, nothingGetsThrough, credentialExpired
-    case credentialExpiresSoon, queueOld, campaignStuck, appPaused
+    case credentialExpiresSoon, queueOld, campaignStuck, webhookBehind, appPaused
   }
 
   enum Severity: Int, Hashable, Sendable, Comparable {
@@ -41,6 +41,8 @@ struct AlarmRules: Sendable {
   /// Shorter interruptions raise no alarm.
   static let obstacleAge = Duration.seconds(10)
   static let freeBytes = 1 << 30
+  /// An outcome that has waited longer for its receiver raises an alarm.
+  static let webhookLag = Duration.seconds(300)
 
   /// - Parameters:
   ///   - statuses: with the app of each.
@@ -50,12 +52,13 @@ struct AlarmRules: Sendable {
   ///   - lacksDescriptors: at present, or within the last minute.
   ///   - nodes: those that share the store.
   ///   - database: as it was lately; nil: there is none, or it is away.
+  ///   - webhooks: how deliveries go, by app.
   ///   - disk: of journal or store, the one that has less left; nil: not known.
   ///   - now: seconds since 1970.
   static func alarms(
     _ statuses: [(app: String, status: AppStatusSnapshot)], pausedAt: [String: Int64] = [:], journalFailure: String?,
     storeAway: Duration? = nil, lacksDescriptors: Bool = false, nodes: [StoredNode] = [],
-    database: DatabaseState? = nil, disk: FreeSpace?, now: Int64
+    database: DatabaseState? = nil, webhooks: [String: WebhookState] = [:], disk: FreeSpace?, now: Int64
   ) -> [Alarm] {
     var alarms: [Alarm] = []
     if let journalFailure {
@@ -94,7 +97,10 @@ struct AlarmRules: Sendable {
           text: "No standby of the database is synchronous.",
           action: "Name one in synchronous_standby_names: what is committed may be lost with the machine otherwise."))
     }
-    for (app, status) in statuses { alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now) }
+    for (app, status) in statuses {
+      alarms += self.alarms(app, status, pausedAt: pausedAt[app], now: now)
+      if let webhook = webhooks[app] { alarms += self.alarms(app, webhook, now: now) }
+    }
     // Equal alarms keep their order.
     return alarms.enumerated().sorted {
       $0.element.severity == $1.element.severity ? $0.offset < $1.offset : $0.element.severity > $1.element.severity
@@ -178,6 +184,19 @@ struct AlarmRules: Sendable {
       }
     }
     return alarms
+  }
+
+  private static func alarms(_ app: String, _ webhook: WebhookState, now: Int64) -> [Alarm] {
+    let lag = webhook.lag(at: StoreInstant(milliseconds: now * 1000))
+    guard lag >= webhookLag else { return [] }
+    let why = webhook.failure.map { ": the receiver \($0)".asSentence } ?? "."
+    return [
+      Alarm(
+        name: .webhookBehind, severity: .warning, app: app,
+        text: "Its oldest outcome has waited \(NumberText.age(lag)) for \(webhook.receiver)\(why)",
+        action: "\(NumberText.grouped(webhook.waitingCount)) wait. See what the receiver answers: what is older than "
+          + "the retention is not delivered any more.")
+    ]
   }
 
   /// What an app that does not send holds back, as a sentence and a space; empty: nothing.

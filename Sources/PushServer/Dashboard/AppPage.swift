@@ -70,6 +70,7 @@ extension Dashboard {
       <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(NumberText.bytes(queue.byteCount))</dd>
       <dt>Oldest</dt><dd>\(NumberText.age(status.oldestAge))</dd>
       <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
+      \(webhooks[app.id].map(webhook) ?? HTML.empty)
       </dl>
       </section>
       """
@@ -77,6 +78,17 @@ extension Dashboard {
 
   private func obstacle(_ obstacle: Obstacle) -> HTML {
     "<dt>Waits</dt><dd>for \(NumberText.age(obstacle.lasting)): \(obstacle.cause)</dd>"
+  }
+
+  private func webhook(_ state: WebhookState) -> HTML {
+    guard state.waitingCount > 0 else {
+      return "<dt>Webhook</dt><dd>\(state.receiver) has every outcome</dd>"
+    }
+    let failure = state.failure.map { "; it \($0)" } ?? ""
+    return """
+      <dt>Webhook</dt><dd>\(NumberText.grouped(state.waitingCount)) outcomes wait for \(state.receiver), the oldest for
+      \(NumberText.age(state.lag(at: access.clock.now)))\(failure)</dd>
+      """
   }
 
   private func account(_ app: PushApp) -> HTML {

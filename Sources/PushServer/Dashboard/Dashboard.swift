@@ -19,6 +19,7 @@ struct Dashboard: Sendable {
   let lacksDescriptors: @Sendable () -> Bool
   /// As it was lately; nil: there is none, or it is away.
   let databaseState: @Sendable () -> DatabaseState?
+  let webhooks: WebhookStates
   var check = BrowserCheck()
   /// The service is reached by HTTPS: browsers send its cookies only so.
   var isSecure = false

@@ -42,7 +42,8 @@ extension Dashboard {
     return AlarmRules.alarms(
       statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
       journalFailure: access.deployment.journalFailure, storeAway: outcomes.awayDuration,
-      lacksDescriptors: lacksDescriptors(), nodes: nodes, database: databaseState(), disk: statistics.fullerDisk,
+      lacksDescriptors: lacksDescriptors(), nodes: nodes, database: databaseState(), webhooks: webhooks.all,
+      disk: statistics.fullerDisk,
       now: access.clock.now.seconds)
   }
 

@@ -44,6 +44,8 @@ package final class Daemon: Sendable {
   let store: any Store
   let deployment: Deployment
   private let outcomes: OutcomeRecorder
+  private let feed: OutcomeFeed
+  private let webhooks = WebhookStates()
   private let keys: KeyRing
   let metrics = ServiceMetrics()
   let certificate: ServerCertificate?
@@ -132,6 +134,8 @@ package final class Daemon: Sendable {
     ) { [store] () async throws(StoreError) in
       try await store.keys()
     }
+    feed = OutcomeFeed(
+      store: store, recorder: outcomes, pending: PendingLabels(), isShared: membership.isShared)
     metrics.observe(deployment)
   }
 
@@ -227,11 +231,11 @@ package final class Daemon: Sendable {
         membership: membership),
       bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
-      databaseState: { [metrics] in metrics.databaseState },
+      databaseState: { [metrics] in metrics.databaseState }, webhooks: webhooks,
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil,
       sessions: DashboardSessions(store: store, clock: clock))
     return ControlRoutes(
-      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
+      access: access, store: store, outcomes: outcomes, feed: feed, intake: intake, campaigns: run.campaigns,
       reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
       dashboard: dashboard, channels: run.clients, membership: membership
     ).responder
@@ -251,6 +255,7 @@ package final class Daemon: Sendable {
       metrics: { [self] in
         metrics.text(
           deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge, membership: membership,
+          webhooks: webhooks.all, now: clock.now,
           isReady: isReady.load(ordering: .relaxed) && !membership.isDraining,
           lacksDescriptors: reserve.isShort)
       }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access,
@@ -313,6 +318,10 @@ package final class Daemon: Sendable {
     services.append(
       FeedbackPolling(
         deployment: deployment, store: store, tenants: { [self] in tenants.withLock { Array($0.values) } },
+        leads: { [membership] in membership.leads }, clock: clock, logger: logger))
+    services.append(
+      WebhookDelivery(
+        states: webhooks, feed: feed, store: store, tenants: { [self] in tenants.withLock { $0 } },
         leads: { [membership] in membership.leads }, clock: clock, logger: logger))
     services.append(front.api)
     return services.map { .init(service: $0) } + [

@@ -73,6 +73,7 @@ package struct ServeCheck: Sendable {
       addFact(subject, parts.joined(separator: ", "))
       facts += tenant.checkedSentences.map { Finding(subject: subject, text: $0) }
       if let certificate = credential.certificate { add(certificate, subject, now) }
+      if let webhook = tenant.webhook { add(webhook, subject) }
     } catch  where error.code == .credential {
       addError(subject, "it would begin suspended, and the others work: \(error.message)")
     } catch {
@@ -87,6 +88,18 @@ package struct ServeCheck: Sendable {
       warnings.append(finding)
     } else {
       facts.append(finding)
+    }
+  }
+
+  private mutating func add(_ webhook: Webhook, _ subject: String) {
+    let receiver = webhook.previousSecretFile == nil ? "\(webhook)" : "\(webhook), signed with two secrets"
+    addFact(
+      subject, "its outcomes are delivered to \(receiver)\(webhook.isPrivate ? ", also in a private network" : "")")
+    do throws(CredentialError) {
+      _ = try webhook.secrets()
+      _ = try webhook.context()
+    } catch {
+      addError(subject, "no outcome would be delivered, and everything else works: \(error)")
     }
   }
 

@@ -42,6 +42,14 @@ extension MetricsText {
     if let expiry = status.credentialExpiry { add(Metric.credentialExpiry, Double(expiry), app) }
   }
 
+  mutating func add(_ webhook: WebhookState, of app: String, now: StoreInstant) {
+    let app = ("app", app)
+    add(Metric.webhookWaiting, webhook.waitingCount, app)
+    add(Metric.webhookLag, webhook.lag(at: now) / .seconds(1), app)
+    add(Metric.webhookDeliveries, webhook.acknowledgedCount, app, ("result", "acknowledged"))
+    add(Metric.webhookDeliveries, webhook.failedCount, app, ("result", "failed"))
+  }
+
   mutating func add(_ bridge: BridgeCounts, of app: String) {
     let app = ("app", app)
     add(Metric.bridgeClients, bridge.clients, app)

@@ -37,6 +37,13 @@ enum Metric {
     "carillon_batch_notifications", "Notifications that were written to a connection together.",
     .counts([1, 4, 16, 64, 256, 1_024]))
 
+  static let webhookWaiting = gauge(
+    "carillon_webhook_waiting_outcomes", "Outcomes that the receiver of the app's webhook has not acknowledged.")
+  static let webhookLag = gauge(
+    "carillon_webhook_lag_seconds", "How long the oldest outcome has waited for the receiver of the app's webhook.")
+  static let webhookDeliveries = counter(
+    "carillon_webhook_deliveries_total", "Deliveries to the receiver of the app's webhook, by result.")
+
   // MARK: The bridge
 
   static let bridgeClients = gauge("carillon_bridge_clients", "Connected clients of the binary protocol.")
@@ -114,10 +121,11 @@ enum Metric {
   /// All metrics, in the order of the export.
   static let all = [
     ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
-    campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, bridgeClients,
-    bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses,
-    bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync, journalLag, journalFailed,
-    descriptorsLacking, storeAway, storeLog, databaseStandbys, databaseSynchronousStandbys, databaseTransaction,
-    databaseRows, databaseDeadRows, nodes, nodeLeads, nodeDraining, nodeClock, nodeDiffers, requestDuration,
+    campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, webhookWaiting,
+    webhookLag, webhookDeliveries, bridgeClients, bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered,
+    bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync,
+    journalLag, journalFailed, descriptorsLacking, storeAway, storeLog, databaseStandbys, databaseSynchronousStandbys,
+    databaseTransaction, databaseRows, databaseDeadRows, nodes, nodeLeads, nodeDraining, nodeClock, nodeDiffers,
+    requestDuration,
   ]
 }

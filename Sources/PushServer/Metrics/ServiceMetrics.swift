@@ -45,7 +45,7 @@ final class ServiceMetrics: Sendable {
   /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
     _ deployment: Deployment, store: any Store, storeAway: Duration?, bridge: Bridge?, membership: NodeMembership,
-    isReady: Bool, lacksDescriptors: Bool
+    webhooks: [String: WebhookState], now: StoreInstant, isReady: Bool, lacksDescriptors: Bool
   ) -> [UInt8] {
     var text = MetricsText(Metric.all)
     text.add(Metric.ready, isReady ? 1 : 0)
@@ -66,6 +66,7 @@ final class ServiceMetrics: Sendable {
         // Without any value yet too, so that the first of them is seen as an increase.
         _ = histograms.series(Metric.batchSize, ("app", app.id))
         _ = histograms.series(Metric.deliveryDuration, ("app", app.id), ("stage", "gateway"))
+        if let webhook = webhooks[app.id] { text.add(webhook, of: app.id, now: now) }
         if let counts { text.add(counts[app.id] ?? BridgeCounts(), of: app.id) }
       }
       for histogram in histograms.all { text.add(histogram) }

@@ -10,7 +10,7 @@ struct NotificationRoutes: Sendable {
   let store: any Store
   let outcomes: OutcomeRecorder
   let intake: IntakeLimit
-  let pending: PendingNotes
+  let pending: PendingLabels
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")

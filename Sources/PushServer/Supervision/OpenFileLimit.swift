@@ -33,6 +33,7 @@ enum OpenFileLimit {
   static func need(_ configuration: ServerConfiguration) -> Int {
     let clients = 2 * configuration.api.maxConnections + (configuration.bridge?.connectionLimit ?? 0)
     let lanes = configuration.tenants.reduce(0) { $0 + $1.app.connections.upperBound }
-    return clients + lanes + otherFileCount
+    let webhooks = configuration.tenants.count { $0.webhook != nil }
+    return clients + lanes + webhooks + otherFileCount
   }
 }

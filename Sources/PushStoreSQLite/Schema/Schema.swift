@@ -32,6 +32,7 @@ enum Schema {
     migrator.registerMigration("17: count of writes") { try $0.execute(sql: Schema.writes) }
     migrator.registerMigration("18: sessions") { try $0.execute(sql: Schema.sessions) }
     migrator.registerMigration("19: outcomes in order") { try $0.execute(sql: OutcomeSchema.tables) }
+    migrator.registerMigration("20: deliveries of outcomes") { try $0.execute(sql: OutcomeSchema.deliveries) }
     return migrator
   }
 

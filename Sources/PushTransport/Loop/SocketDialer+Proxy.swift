@@ -22,15 +22,5 @@ extension SocketDialer {
 
     /// Such as `the proxy proxy.example.com:3128`.
     package var description: String { "the proxy \(host.contains(":") ? "[\(host)]" : host):\(port)" }
-
-    /// The first line of a file that only its owner can read.
-    package static func password(inFile path: String) throws(CredentialError) -> [UInt8] {
-      let contents = try SecretFile.read(path)
-      if contents.isOpenToOthers, let mode = contents.mode { throw .passwordOpenToOthers(file: path, mode: mode) }
-      guard (1...ProxyCredentials.byteCountLimit).contains(contents.firstLine.count) else {
-        throw .passwordUnusable(file: path)
-      }
-      return contents.firstLine
-    }
   }
 }

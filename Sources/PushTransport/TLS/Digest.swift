@@ -29,6 +29,14 @@ package enum Digest {
     }
   }
 
+  /// The HMAC-SHA256 of `bytes` (RFC 2104): 32 bytes. Nil if OpenSSL has failed.
+  package static func hmacSHA256(_ bytes: [UInt8], key: [UInt8]) -> [UInt8]? {
+    var code = [UInt8](repeating: 0, count: 32)
+    // A key of no bytes needs a pointer, too.
+    let known = key + [0]
+    return unsafe carillon_hmac_sha256(known, Int32(clamping: key.count), bytes, bytes.count, &code) == 1 ? code : nil
+  }
+
   /// The first 16 bytes of the SHA-256 of few bytes, without an allocation.
   static func shortSHA256(_ bytes: UnsafeRawBufferPointer) -> (high: UInt64, low: UInt64) {
     unsafe withUnsafeTemporaryAllocation(byteCount: 32, alignment: 8) { digest in

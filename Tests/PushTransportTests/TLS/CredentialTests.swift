@@ -174,7 +174,7 @@ struct CredentialTests {
     try material.app.writePEM(certificate: pem, key: pem, passphrase: "secret")
     for file in [container, pem] {
       let refused = failure(CredentialFiles(certificate: file, passphraseFile: pass))
-      #expect(refused == .passphraseOpenToOthers(file: pass, mode: UInt32(mode)))
+      #expect(refused == .lineOpenToOthers(.passphrase, file: pass, mode: UInt32(mode)))
       #expect(
         refused?.description
           == "\(pass) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "

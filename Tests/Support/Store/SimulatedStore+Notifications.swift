@@ -40,24 +40,28 @@ extension SimulatedStore {
     }
   }
 
-  package func lastOutcome(app: String) async throws(StoreError) -> Int64 {
-    try await call { $0.outcomeNumbers[app] ?? 0 }
+  package func outcomeProgress(app: String) async throws(StoreError) -> OutcomeProgress {
+    try await call { OutcomeProgress(last: $0.outcomeNumbers[app] ?? 0, delivered: $0.delivered[app] ?? 0) }
   }
 
-  package func notes(of parts: [StoredLines]) async throws(StoreError) -> NotificationNotes {
+  package func noteDelivered(_ numbers: [String: Int64]) async throws(StoreError) {
+    try await call { $0.delivered.merge(numbers) { max($0, $1) } }
+  }
+
+  package func labels(of parts: [StoredLines]) async throws(StoreError) -> NotificationLabels {
     try await call { contents in
-      var notes = NotificationNotes()
+      var labels = NotificationLabels()
       for part in parts {
         for (line, text) in contents.references[part.run] ?? [:] where part.lines.contains(line) {
-          notes.references[StoredNotificationID(run: part.run, line: line)] = text
+          labels.references[StoredNotificationID(run: part.run, line: line)] = text
         }
         for batch in contents.batches.values {
           for lines in batch.parts where lines.run == part.run && lines.lines.overlaps(part.lines) {
-            notes.batches.append((lines: lines, batch: batch.id))
+            labels.batches.append((lines: lines, batch: batch.id))
           }
         }
       }
-      return notes
+      return labels
     }
   }
 

@@ -34,6 +34,8 @@ package struct StoreContents: Sendable {
   package internal(set) var outcomeGroups: [OutcomeGroup] = []
   /// Of the last one, by app.
   var outcomeNumbers: [String: Int64] = [:]
+  /// The number of the last one that a receiver has acknowledged, by app.
+  var delivered: [String: Int64] = [:]
   /// In the order of their numbers, from 1.
   var gone: [StoredGoneDevice] = []
 

@@ -78,7 +78,7 @@ package enum CredentialFinding: Sendable, Hashable, CustomStringConvertible {
     case .keyMismatch: "the private key in the file belongs to another certificate; export both again together"
     case .openToOthers(let file, let mode): CredentialError.openToOthers(file: file, mode: mode).description
     case .passphraseOpenToOthers(let file, let mode):
-      CredentialError.passphraseOpenToOthers(file: file, mode: mode).description
+      CredentialError.lineOpenToOthers(.passphrase, file: file, mode: mode).description
     }
   }
 }

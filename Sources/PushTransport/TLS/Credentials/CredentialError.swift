@@ -7,12 +7,10 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
   case unwritable(file: String, reason: String)
   /// The file contains a private key, and its permission bits give other users access.
   case openToOthers(file: String, mode: UInt32)
-  /// The file contains a passphrase, and its permission bits give other users access.
-  case passphraseOpenToOthers(file: String, mode: UInt32)
-  /// The same of a file with a password.
-  case passwordOpenToOthers(file: String, mode: UInt32)
-  /// The first line of the file is empty, or above the limit of passwords.
-  case passwordUnusable(file: String)
+  /// The first line of the file is secret, and its permission bits give other users access.
+  case lineOpenToOthers(SecretLine, file: String, mode: UInt32)
+  /// The first line of the file is too short or too long.
+  case lineUnusable(SecretLine, file: String)
   /// Deriving the key from the passphrase would take too long. The file may come from anywhere, so
   /// the work has a limit.
   case derivationTooLong(file: String, rounds: Int64)
@@ -50,14 +48,12 @@ package enum CredentialError: Error, Hashable, CustomStringConvertible {
     case .openToOthers(let file, let mode):
       "\(file) holds a private key that other users can read (mode 0\(String(mode, radix: 8))); "
         + "run: chmod 600 \(Self.quoted(file))"
-    case .passphraseOpenToOthers(let file, let mode):
-      "\(file) holds a passphrase that other users can read (mode 0\(String(mode, radix: 8))); "
+    case .lineOpenToOthers(let line, let file, let mode):
+      "\(file) holds a \(line) that other users can read (mode 0\(String(mode, radix: 8))); "
         + "run: chmod 600 \(Self.quoted(file))"
-    case .passwordOpenToOthers(let file, let mode):
-      "\(file) holds a password that other users can read (mode 0\(String(mode, radix: 8))); "
-        + "run: chmod 600 \(Self.quoted(file))"
-    case .passwordUnusable(let file):
-      "\(file) must have a password in its first line, of at most \(ProxyCredentials.byteCountLimit) bytes"
+    case .lineUnusable(let line, let file):
+      "\(file) must have a \(line) in its first line, of \(line.byteCounts.lowerBound) to "
+        + "\(line.byteCounts.upperBound) bytes"
     case .derivationTooLong(let file, let rounds):
       "\(file) needs at least \(rounds) rounds of key derivation, and the limit is \(DerivationBudget.roundLimit); "
         + "export it again with 600000 rounds for each key"

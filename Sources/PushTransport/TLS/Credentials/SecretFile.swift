@@ -1,4 +1,5 @@
 internal import Glibc
+internal import PushWire
 
 /// Files with certificates, keys and passphrases, read as a whole. Such files are small, so a large
 /// one is an error.
@@ -72,9 +73,7 @@ enum SecretFile {
   /// The first line of a passphrase file, without its line end. Only the owner may have access, as
   /// with a key file.
   static func readPassphrase(_ path: String) throws(CredentialError) -> [UInt8] {
-    let contents = try read(path)
-    if contents.isOpenToOthers, let mode = contents.mode { throw .passphraseOpenToOthers(file: path, mode: mode) }
-    return contents.firstLine
+    try SecretLine.passphrase.read(path)
   }
 
   /// Writes a new file or replaces an old one. The mode is set before the first byte is written.
@@ -91,6 +90,32 @@ enum SecretFile {
     guard unsafe mkdir(path, 0o755) == 0 || errno == EEXIST else {
       throw .unwritable(file: path, reason: SystemCall.reason(errno))
     }
+  }
+}
+
+/// What the first line of a file is, without its line end. Only the owner may have access to it.
+package enum SecretLine: String, Sendable, Hashable, CustomStringConvertible {
+  case passphrase
+  /// For a proxy.
+  case password
+  /// Both sides of a webhook have it.
+  case secret
+
+  var byteCounts: ClosedRange<Int> {
+    switch self {
+    case .passphrase: 0...SecretFile.byteCountLimit
+    case .password: 1...ProxyCredentials.byteCountLimit
+    case .secret: 16...1024
+    }
+  }
+
+  package var description: String { rawValue }
+
+  package func read(_ path: String) throws(CredentialError) -> [UInt8] {
+    let contents = try SecretFile.read(path)
+    if contents.isOpenToOthers, let mode = contents.mode { throw .lineOpenToOthers(self, file: path, mode: mode) }
+    guard byteCounts.contains(contents.firstLine.count) else { throw .lineUnusable(self, file: path) }
+    return contents.firstLine
   }
 }
 
