@@ -75,6 +75,7 @@ let package = Package(
       name: "PushStoreSQLite",
       dependencies: [
         "PushStore", .product(name: "GRDB", package: "GRDB.swift", condition: service),
+        .product(name: "GRDBSQLite", package: "GRDB.swift", condition: service),
       ],
       swiftSettings: settings),
     .target(

@@ -135,7 +135,7 @@ extension OutcomeGroup {
     }
     self.init(
       app: row["app"], origin: origin, state: row["state"], detail: row["detail"],
-      at: StoreInstant(milliseconds: row["at"]), count: row["count"], entries: Array(row["entries"] as Data))
+      at: StoreInstant(milliseconds: row["at"]), count: row["count"], entries: (row["entries"] as Blob).bytes)
     last = row["last"]
   }
 }

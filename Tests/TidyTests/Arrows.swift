@@ -9,7 +9,7 @@ enum Arrows {
     "PushJournal": ["CLZ4"],
     "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL", "CNGHTTP2"],
     "PushStore": [],
-    "PushStoreSQLite": ["PushStore", "GRDB", "Foundation"],
+    "PushStoreSQLite": ["PushStore", "GRDB", "GRDBSQLite", "Foundation"],
     "PushStorePostgreSQL": ["PushStore", "CPostgreSQL"],
     "PushEngine": ["PushWire", "PushTransport", "PushJournal"],
     "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],

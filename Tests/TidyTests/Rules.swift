@@ -49,6 +49,7 @@ enum Rules {
     ("Sources/PushEngine/Journal/", "records are written into and read from the memory of the journal"),
     ("Sources/PushEngine/Account/CampaignLedger.swift", "the report reads tokens from the ring's records"),
     ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
+    ("Sources/PushStoreSQLite/Blob.swift", "the bytes of a column are SQLite's"),
     ("Sources/PushStorePostgreSQL/Connection/", "libpq is a C library"),
     ("Sources/PushGateway/Service/", "requests are checked in nghttp2's buffers"),
     ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),

@@ -67,7 +67,7 @@ extension SQLiteStore {
         guard wanted.first == key else { continue }
         devices.append(
           AudienceDevice(
-            key: key, token: try row.withUnsafeData(atIndex: 1) { $0.map { Array($0) } ?? [] },
+            key: key, token: (row[1] as Blob).bytes,
             language: try names.name(row[2]), isSuppressed: row[3] ?? false))
       }
     }

@@ -81,6 +81,7 @@ struct CampaignParts: Sendable {
       try await store.audienceDevices(app: app, keys: keys)
     }
     let merged = try await elsewhere(found, part, of: id)
+    if found.count == keys.count, merged.isEmpty { return found }
     var next = found.makeIterator()
     var device = next.next()
     return keys.map { key in
@@ -113,8 +114,8 @@ struct CampaignParts: Sendable {
   private func elsewhere(
     _ devices: [AudienceDevice], _ number: Int, of id: StoredUUID
   ) async throws -> Set<Int64> {
+    guard devices.contains(where: { !$0.otherKeys.isEmpty }) else { return [] }
     let others = Set(devices.flatMap(\.otherKeys))
-    guard !others.isEmpty else { return [] }
     let (places, all) = try await clock.retrying { () throws(StoreError) in
       (try await store.memberParts(of: id, keys: Array(others)), try await store.progress(of: id))
     }
