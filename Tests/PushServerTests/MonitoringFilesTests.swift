@@ -66,7 +66,8 @@ struct MonitoringFilesTests {
   static let labels: [String: Set<String>] = [
     "carillon_notifications_total": ["app", "outcome", "reason"], "carillon_reconnects_total": ["app", "cause"],
     "carillon_queue_notifications": ["app", "priority"], "carillon_connections": ["app", "state"],
-    "carillon_app_paused": ["app", "why"], "carillon_delivery_duration_seconds": ["app", "stage"],
+    "carillon_webhook_deliveries_total": ["app", "result"], "carillon_app_paused": ["app", "why"],
+    "carillon_delivery_duration_seconds": ["app", "stage"],
     "carillon_bridge_responses_total": ["app", "status"], "carillon_bridge_refused_total": [],
     "carillon_bridge_held_total": [], "carillon_bridge_turned_away_total": [],
     "carillon_nodes": ["state"], "carillon_node_leads": [], "carillon_node_draining": [],

@@ -58,7 +58,6 @@ enum SetupText {
           # time-zone: Europe/Berlin                  # of quiet hours, and of devices that name none
           # quiet-hours: "22:00-08:00"                # campaigns wait in these hours
           # feedback: { every: 24h }                  # transport: binary only
-          # webhook: { url: "https://…", secret-file: webhook.secret }   # gets every outcome
 
       """
   }

@@ -25,7 +25,8 @@ final class WebhookConnection: Sendable {
   private let exchanges: NIOLoopBound<WebhookExchanges>
   private let host: String
 
-  private static let connectTimeout = TimeAmount.seconds(10)
+  /// For each address: the end of the service may have to wait for one.
+  private static let connectTimeout = TimeAmount.seconds(5)
   private static let addressLimit = 4
 
   private init(_ channel: any Channel, _ exchanges: NIOLoopBound<WebhookExchanges>, host: String) {
@@ -44,7 +45,7 @@ final class WebhookConnection: Sendable {
         "is at \(addresses[0]), in a network of one's own; write \"private: true\" if that is meant")
     }
     var failure = WebhookFailure("cannot be reached")
-    for address in usable.prefix(addressLimit) {
+    for address in usable.prefix(addressLimit) where !Task.isCancelled {
       do throws(WebhookFailure) { return try await open(to: webhook, at: address, context) } catch { failure = error }
     }
     throw failure

@@ -104,8 +104,8 @@ final class WebhookDelivery: Service {
         pause = pace.failed(asked: failure.pause)
         failed(app, failure)
       } catch {
-        // The store is busy or away: it says so itself.
         pause = Self.lookInterval
+        if !Task.isCancelled { states.change(app) { $0.failure = "gets nothing, because \(error)" } }
       }
       await wait(pause) { isWanted(app, webhook) }
     }
@@ -207,9 +207,14 @@ final class WebhookReceiver: Sendable {
   private func addresses() async -> [String] {
     let host = webhook.endpoint.host
     if HostAddresses.bytes(host) != nil { return [host] }
-    return await withCheckedContinuation { continuation in
-      clock.run { continuation.resume(returning: HostAddresses.resolve(host)) }
+    // The system's resolver can take half a minute. A task that is cancelled does not wait for it.
+    let (answers, answer) = AsyncStream.makeStream(of: [String].self)
+    clock.run {
+      answer.yield(HostAddresses.resolve(host))
+      answer.finish()
     }
+    for await found in answers { return found }
+    return []
   }
 }
 
