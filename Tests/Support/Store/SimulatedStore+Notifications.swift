@@ -2,13 +2,15 @@ package import PushStore
 
 extension SimulatedStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
+    let next = writeCount + 1
     try callNow { contents throws(StoreError) in
+      // The answer to it was lost: it is in place.
+      if contents.writeCounts[node] == next { return }
       try contents.write(changes, by: node)
-      contents.writeCounts[node, default: 0] += 1
+      contents.writeCounts[node] = next
     }
+    noteWrite(next)
   }
-
-  package var writeCount: Int64 { disk.contents.writeCounts[node] ?? 0 }
 
   package func settle(_ changes: IntakeChanges) async throws(StoreError) {
     try await call { contents throws(StoreError) in try contents.write(changes, by: node) }

@@ -32,6 +32,8 @@ package final class SimulatedStore: Store {
   private struct State {
     var random: SeededGenerator
     var writeCount = 0
+    /// Of outcomes, the last write that was acknowledged.
+    var sequence: Int64
     var isDead = false
     /// Of its own, so that it changes nothing else that is drawn.
     var absences: SeededGenerator
@@ -54,8 +56,15 @@ package final class SimulatedStore: Store {
   ) {
     (self.disk, self.loop, self.faults, self.hasLedger, self.node) = (disk, loop, faults, hasLedger, node)
     self.plantedMistake = plantedMistake
-    state = Mutex(State(random: SeededGenerator(seed: seed), absences: SeededGenerator(seed: seed ^ 0xA3A7)))
+    state = Mutex(
+      State(
+        random: SeededGenerator(seed: seed), sequence: disk.contents.writeCounts[node] ?? 0,
+        absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
+
+  package var writeCount: Int64 { state.withLock { $0.sequence } }
+
+  func noteWrite(_ number: Int64) { state.withLock { $0.sequence = number } }
 
   package var file: String? { nil }
   package var logByteCount: Int { 0 }
