@@ -30,9 +30,8 @@ struct WebhookCommand: AsyncParsableCommand {
       }
       let tenants = configuration.tenants.filter { $0.webhook != nil && (app ?? $0.id) == $0.id }
       guard !tenants.isEmpty else {
-        throw CommandFailure.usage(
-          "\(app.map { "the app \"\($0)\"" } ?? config) has no webhook; add \"webhook: { url: https://…, secret-file: … }\""
-        )
+        let subject = app.map { "the app \"\($0)\"" } ?? config
+        throw CommandFailure.usage("\(subject) has no webhook; add \"webhook: { url: https://…, secret-file: … }\"")
       }
       var isAcknowledged = true
       for tenant in tenants {

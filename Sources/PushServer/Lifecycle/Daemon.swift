@@ -134,8 +134,7 @@ package final class Daemon: Sendable {
     ) { [store] () async throws(StoreError) in
       try await store.keys()
     }
-    feed = OutcomeFeed(
-      store: store, recorder: outcomes, pending: PendingLabels(), isShared: membership.isShared)
+    feed = OutcomeFeed(store: store, recorder: outcomes, pending: PendingLabels())
     metrics.observe(deployment)
   }
 

@@ -7,8 +7,6 @@ struct OutcomeFeed: Sendable {
   let store: any Store
   let recorder: OutcomeRecorder
   let pending: PendingLabels
-  /// Other nodes write outcomes, too.
-  let isShared: Bool
 
   /// Outcomes as objects, each with a separator behind it.
   struct Page: Sendable {
@@ -18,9 +16,17 @@ struct OutcomeFeed: Sendable {
     var first: StoreInstant?
     /// The number of the last one; without outcomes that behind which they would be.
     var last: Int64
+
+    /// An object with the outcomes, separated by commas, and where to go on.
+    ///
+    /// - Parameter start: its first members, each with a comma behind it.
+    func object(_ start: String = "") -> [UInt8] {
+      Array("{\(start)\"items\":[".utf8) + bytes.dropLast() + #"],"nextCursor":"\#(last)"}"#.utf8
+    }
   }
 
   private static let pause = Duration.milliseconds(100)
+  /// Other nodes write outcomes, too, and what is pending ends without a sign.
   private static let lookInterval = Duration.seconds(1)
 
   /// The next outcomes.
@@ -38,7 +44,7 @@ struct OutcomeFeed: Sendable {
       let known = recorder.listedCount(app)
       let page = try await page(app, after: number, limit: limit, separator: separator)
       guard page.count == 0, clock.uptime < deadline, isOpen() else { return page }
-      let look = isShared ? min(deadline, clock.uptime + Self.lookInterval) : deadline
+      let look = min(deadline, clock.uptime + Self.lookInterval)
       repeat {
         try await clock.sleep(for: Self.pause)
       } while recorder.listedCount(app) == known && clock.uptime < look && isOpen()

@@ -32,11 +32,9 @@ struct OutcomeRoutes: Sendable {
       app.id, after: cursor, limit: limit, separator: UInt8(ascii: ","), wait: wait, clock: access.clock,
       while: isOpen)
     if wait > .zero { try await grant.demand() }
-    var body = ByteBuffer(string: #"{"items":["#)
-    body.writeBytes(page.bytes.dropLast())
-    body.writeString(#"],"nextCursor":"\#(page.last)"}"#)
     return Response(
-      status: .ok, headers: [.contentType: MediaType.json.rawValue], body: ResponseBody(byteBuffer: body))
+      status: .ok, headers: [.contentType: MediaType.json.rawValue],
+      body: ResponseBody(byteBuffer: ByteBuffer(bytes: page.object())))
   }
 
   /// Everything that is there, and what comes, until nothing has come for a while.

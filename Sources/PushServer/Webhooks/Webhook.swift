@@ -75,20 +75,3 @@ extension Webhook {
     try reader.finish()
   }
 }
-
-/// What shows a receiver that a delivery is from here.
-enum WebhookSignature {
-  static let header = "Carillon-Signature"
-
-  /// `t=<seconds since 1970>,v1=<code>`: the HMAC-SHA256 of `t.body`, in hexadecimal digits; once
-  /// with each secret. Nil: OpenSSL has failed.
-  static func text(of body: [UInt8], secrets: [[UInt8]], seconds: Int64) -> String? {
-    let signed = Array("\(seconds).".utf8) + body
-    var text = "t=\(seconds)"
-    for secret in secrets {
-      guard let code = Digest.hmacSHA256(signed, key: secret) else { return nil }
-      text += ",v1=\(Digest.hexadecimal(code))"
-    }
-    return text
-  }
-}

@@ -37,7 +37,9 @@ final class WebhookConnection: Sendable {
   /// - Throws: ``WebhookFailure``.
   static func open(to webhook: Webhook, addresses: [String]) async throws(WebhookFailure) -> WebhookConnection {
     let context: TLSContext
-    do throws(CredentialError) { context = try webhook.context() } catch { throw WebhookFailure("\(error)") }
+    do throws(CredentialError) { context = try webhook.context() } catch {
+      throw WebhookFailure("gets nothing, because \(error)")
+    }
     guard !addresses.isEmpty else { throw WebhookFailure("cannot be found: there is no address for that name") }
     let usable = addresses.filter { webhook.isPrivate || !OwnNetwork.contains(HostAddresses.bytes($0) ?? []) }
     guard !usable.isEmpty else {
@@ -90,11 +92,10 @@ final class WebhookConnection: Sendable {
   /// - Throws: ``WebhookFailure``.
   @discardableResult
   func post(_ body: [UInt8], to target: String, signature: String) async throws(WebhookFailure) -> UInt {
-    var headers = HTTPHeaders([
+    let headers = HTTPHeaders([
       ("Host", host), ("User-Agent", "carillon/\(Daemon.version)"), ("Content-Type", MediaType.json.rawValue),
-      ("Content-Length", "\(body.count)"), (WebhookSignature.header, signature),
+      ("Content-Length", "\(body.count)"), (WebhookSignature.header, signature), ("Accept", "*/*"),
     ])
-    headers.add(name: "Accept", value: "*/*")
     let head = HTTPRequestHead(version: .http1_1, method: .POST, uri: target, headers: headers)
     let answer: WebhookExchanges.Answer
     do {
@@ -141,7 +142,6 @@ private final class WebhookExchanges: ChannelInboundHandler {
 
   private static let byteCountLimit = 64 << 10
   private static let timeout = TimeAmount.seconds(30)
-  private static let pauseLimit = 3600
 
   /// - Parameter channel: the handler's.
   func begin(_ head: HTTPRequestHead, _ body: [UInt8], on channel: any Channel) -> EventLoopFuture<Answer> {
@@ -170,8 +170,7 @@ private final class WebhookExchanges: ChannelInboundHandler {
     case .head(let head):
       isKeptAlive = head.isKeepAlive
       let seconds = head.headers.first(name: "retry-after").flatMap { Int($0) }
-      answer = Answer(
-        status: head.status.code, pause: seconds.map { .seconds(min(max(0, $0), Self.pauseLimit)) })
+      answer = Answer(status: head.status.code, pause: seconds.map { .seconds($0) })
     case .body(let bytes):
       byteCount += bytes.readableBytes
       if byteCount > Self.byteCountLimit {

@@ -2,7 +2,6 @@ internal import Carillon
 internal import Logging
 internal import PushService
 internal import PushStore
-internal import PushTransport
 internal import PushWire
 internal import ServiceLifecycle
 internal import Synchronization
@@ -95,7 +94,7 @@ final class WebhookDelivery: Service {
         ) { isWanted(app, webhook) }
         try await noteProgress(app, page, behind: last)
         guard page.count > 0 else { continue }
-        try await receiver.post(WebhookBody.bytes(app, page))
+        try await receiver.deliver(page, of: app)
         last = page.last
         acknowledged.withLock { $0[app] = last }
         pace.succeeded()
@@ -164,64 +163,5 @@ final class WebhookDelivery: Service {
     while clock.uptime < end, isNeeded() {
       guard (try? await clock.sleep(for: min(Self.lookInterval, end.since(clock.uptime)))) != nil else { return }
     }
-  }
-}
-
-/// Posts deliveries over one connection, as long as it lasts.
-final class WebhookReceiver: Sendable {
-  private let webhook: Webhook
-  private let clock: any ServiceClock
-  private let connection = Mutex<WebhookConnection?>(nil)
-
-  init(_ webhook: Webhook, clock: any ServiceClock) { (self.webhook, self.clock) = (webhook, clock) }
-
-  func close() { connection.withLock { exchange(&$0, with: nil) }?.close() }
-
-  /// - Returns: the status, from 200 to 299.
-  /// - Throws: ``WebhookFailure``.
-  @discardableResult
-  func post(_ body: [UInt8]) async throws(WebhookFailure) -> UInt {
-    if let known = connection.withLock({ $0 }), known.isOpen {
-      do throws(WebhookFailure) { return try await post(body, over: known) } catch {
-        // The receiver has closed it: what it had is delivered again at worst.
-        guard error.isOfOldConnection else { throw error }
-      }
-    }
-    let opened = try await WebhookConnection.open(to: webhook, addresses: await addresses())
-    connection.withLock { $0 = opened }
-    return try await post(body, over: opened)
-  }
-
-  private func post(_ body: [UInt8], over connection: WebhookConnection) async throws(WebhookFailure) -> UInt {
-    let secrets: [[UInt8]]
-    do throws(CredentialError) { secrets = try webhook.secrets() } catch {
-      throw WebhookFailure("gets nothing, because \(error)")
-    }
-    guard let signature = WebhookSignature.text(of: body, secrets: secrets, seconds: clock.now.seconds) else {
-      throw WebhookFailure("gets nothing, because OpenSSL cannot sign")
-    }
-    return try await connection.post(body, to: webhook.target, signature: signature)
-  }
-
-  /// What the receiver's name leads to at present.
-  private func addresses() async -> [String] {
-    let host = webhook.endpoint.host
-    if HostAddresses.bytes(host) != nil { return [host] }
-    // The system's resolver can take half a minute. A task that is cancelled does not wait for it.
-    let (answers, answer) = AsyncStream.makeStream(of: [String].self)
-    clock.run {
-      answer.yield(HostAddresses.resolve(host))
-      answer.finish()
-    }
-    for await found in answers { return found }
-    return []
-  }
-}
-
-enum WebhookBody {
-  /// - Parameter page: with a comma behind each outcome.
-  static func bytes(_ app: String, _ page: OutcomeFeed.Page) -> [UInt8] {
-    Array(#"{"app":\#(JSONText.quoted(app)),"items":["#.utf8) + page.bytes.dropLast()
-      + #"],"nextCursor":"\#(page.last)"}"#.utf8
   }
 }

@@ -32,7 +32,7 @@ final class WebhookStates: Sendable {
   var all: [String: WebhookState] { states.withLock { $0 } }
 
   func begin(_ app: String, receiver: String) {
-    states.withLock { $0[app, default: WebhookState(receiver: receiver)].receiver = receiver }
+    states.withLock { $0[app] = WebhookState(receiver: receiver) }
   }
 
   func end(_ app: String) { states.withLock { $0[app] = nil } }

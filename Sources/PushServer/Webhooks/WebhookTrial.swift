@@ -15,7 +15,7 @@ package struct WebhookTrial: Sendable {
     defer { receiver.close() }
     let begin = clock.uptime
     do throws(WebhookFailure) {
-      let status = try await receiver.post(WebhookBody.bytes(app, OutcomeFeed.Page(last: 0)))
+      let status = try await receiver.deliver(OutcomeFeed.Page(last: 0), of: app)
       return WebhookTrial(status: status, duration: clock.uptime.since(begin))
     } catch {
       return WebhookTrial(failure: error.reason, duration: clock.uptime.since(begin))

@@ -45,7 +45,7 @@ package struct Credential: Sendable {
   package static func load(_ files: CredentialFiles, validAt unixSeconds: Int64?) throws(CredentialError) -> Credential
   {
     let passphrase: [UInt8]?
-    if let file = files.passphraseFile { passphrase = try SecretFile.readPassphrase(file) } else { passphrase = nil }
+    if let file = files.passphraseFile { passphrase = try SecretLine.passphrase.read(file) } else { passphrase = nil }
     return try load(
       Input(names: files, main: try SecretFile.read(files.certificate), passphrase: passphrase), validAt: unixSeconds)
   }

@@ -70,12 +70,6 @@ enum SecretFile {
     return Set(groups.prefix(max(0, Int(found)))).union([getegid()])
   }
 
-  /// The first line of a passphrase file, without its line end. Only the owner may have access, as
-  /// with a key file.
-  static func readPassphrase(_ path: String) throws(CredentialError) -> [UInt8] {
-    try SecretLine.passphrase.read(path)
-  }
-
   /// Writes a new file or replaces an old one. The mode is set before the first byte is written.
   static func write(_ bytes: [UInt8], to path: String, mode: UInt32) throws(CredentialError) {
     _ = unsafe unlink(path)
