@@ -309,10 +309,10 @@ package protocol Store: Sendable {
   func setFeedbackCursor(app: String, to number: Int64) async throws(StoreError)
   /// Forgets frames of runs that ended before the instant.
   ///
-  /// - Parameter now: the bridge lives; nil: there is none.
-  func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError)
-  /// The last sign of life of a bridge: it was noted, or a frame came. Nil: there is none.
-  func lastSignOfBridge() async throws(StoreError) -> StoreInstant?
+  /// - Parameter life: of the bridge; nil: it does not run.
+  func forgetForwarded(before instant: StoreInstant, life: BridgeLife?) async throws(StoreError)
+  /// Nil: there was no bridge.
+  func bridgeLife() async throws(StoreError) -> BridgeLife?
 }
 
 /// Milliseconds since 1970.

@@ -79,7 +79,7 @@ package struct StoreTable: Hashable, Sendable {
       """),
     StoreTable("bridge_ends", "connection from_frame recent_from at last_sign"),
     StoreTable("bridge_apps", "app:text already_delivered already_delivered_at feedback_cursor"),
-    StoreTable("bridge_life", "number at"),
+    StoreTable("bridge_life", "number at pause"),
   ]
 }
 

@@ -58,6 +58,17 @@ package struct EndedConnection: Hashable, Sendable {
   }
 }
 
+/// How long clients of the bridge could send something again.
+package struct BridgeLife: Hashable, Sendable {
+  /// It was noted, or a frame came.
+  package var lastSign: StoreInstant
+  /// Milliseconds before that in which nobody listened. What is remembered does not grow older in
+  /// them.
+  package var pause: Int64
+
+  package init(lastSign: StoreInstant, pause: Int64) { (self.lastSign, self.pause) = (lastSign, pause) }
+}
+
 /// Frames that were forwarded, and what is known of them.
 package struct RememberedFrames: Hashable, Sendable {
   package var frames: ForwardedFrames

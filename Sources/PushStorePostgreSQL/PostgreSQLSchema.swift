@@ -6,7 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
-    nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries,
+    nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -264,6 +264,9 @@ enum PostgreSQLSchema {
   private static let deliveries = """
     CREATE TABLE deliveries (app text PRIMARY KEY, delivered bigint NOT NULL) WITH (fillfactor = 50);
     """
+
+  /// In which nobody could send to the bridge again.
+  private static let pauses = "ALTER TABLE bridge_life ADD COLUMN pause bigint NOT NULL DEFAULT 0;"
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {
     """

@@ -57,10 +57,13 @@ extension PostgreSQLStore {
     return rows.count == 0 ? (0, nil) : (Int(rows.int(0, 0)), rows.optionalInstant(0, 1))
   }
 
-  package func lastSignOfBridge() async throws(StoreError) -> StoreInstant? {
-    try await read(
-      "SELECT greatest((SELECT max(at) FROM bridge_frames), (SELECT at FROM bridge_life))"
-    ).optionalInstant(0, 0)
+  package func bridgeLife() async throws(StoreError) -> BridgeLife? {
+    let rows = try await read(
+      """
+      SELECT greatest((SELECT max(at) FROM bridge_frames), (SELECT at FROM bridge_life)),
+        coalesce((SELECT pause FROM bridge_life), 0)
+      """)
+    return rows.optionalInstant(0, 0).map { BridgeLife(lastSign: $0, pause: rows.int(0, 1)) }
   }
 
   package func undeliveredFeedback(
@@ -97,15 +100,15 @@ extension PostgreSQLStore {
       """, .text(app), .int(number))
   }
 
-  package func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError) {
+  package func forgetForwarded(before instant: StoreInstant, life: BridgeLife?) async throws(StoreError) {
     var statements: [PostgreSQLStatement] = []
-    if let now {
+    if let life {
       statements.append(
         PostgreSQLStatement(
           """
-          INSERT INTO bridge_life VALUES (1, $1) ON CONFLICT (number) DO UPDATE
-          SET at = greatest(bridge_life.at, excluded.at)
-          """, .instant(now)))
+          INSERT INTO bridge_life (number, at, pause) VALUES (1, $1, $2) ON CONFLICT (number) DO UPDATE
+          SET at = greatest(bridge_life.at, excluded.at), pause = excluded.pause
+          """, .instant(life.lastSign), .int(life.pause)))
     }
     statements += [
       PostgreSQLStatement(

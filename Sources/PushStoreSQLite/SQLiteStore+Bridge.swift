@@ -43,12 +43,16 @@ extension SQLiteStore {
     }
   }
 
-  package func lastSignOfBridge() async throws(StoreError) -> StoreInstant? {
+  package func bridgeLife() async throws(StoreError) -> BridgeLife? {
     try await read { database in
-      let at = try Int64.fetchOne(
+      let row = try Row.fetchOne(
         database,
-        sql: "SELECT max(at) FROM (SELECT max(at) AS at FROM bridgeFrames UNION ALL SELECT at FROM bridgeLife)")
-      return at.map(StoreInstant.init(milliseconds:))
+        sql: """
+          SELECT max(at) AS at, max(pause) AS pause FROM (
+            SELECT max(at) AS at, 0 AS pause FROM bridgeFrames UNION ALL SELECT at, pause FROM bridgeLife)
+          """)
+      guard let row, let at = row["at"] as Int64? else { return nil }
+      return BridgeLife(lastSign: StoreInstant(milliseconds: at), pause: row["pause"])
     }
   }
 
@@ -91,12 +95,14 @@ extension SQLiteStore {
       """, [app, number])
   }
 
-  package func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError) {
+  package func forgetForwarded(before instant: StoreInstant, life: BridgeLife?) async throws(StoreError) {
     try await writer.write { database in
-      if let now {
+      if let life {
         try database.execute(
-          sql: "INSERT INTO bridgeLife (number, at) VALUES (1, ?) ON CONFLICT DO UPDATE SET at = max(at, excluded.at)",
-          arguments: [now.milliseconds])
+          sql: """
+            INSERT INTO bridgeLife (number, at, pause) VALUES (1, ?, ?)
+            ON CONFLICT DO UPDATE SET at = max(at, excluded.at), pause = excluded.pause
+            """, arguments: [life.lastSign.milliseconds, life.pause])
       }
       try database.execute(
         sql: """

@@ -82,9 +82,12 @@ struct BridgeTests {
     #expect(found.allSatisfy { $0.status == 1_700_000_000 })
     #expect(try await bridge.feedback(service.feedback).devices.isEmpty)
     let key = try await bridge.serve.key()
-    let outcomes = try await bridge.serve.request(service.api, "/v1/apps/news/outcomes?limit=10000", key: key)
-      .decoded(ServeOutcomesTests.Page.self).items
-    #expect(outcomes.count == min(count, 10_000))
+    var outcomes: [ServeOutcomesTests.Outcome] = []
+    try await waitUntil("the outcomes are in the list") {
+      outcomes = try await bridge.serve.request(service.api, "/v1/apps/news/outcomes?limit=10000", key: key)
+        .decoded(ServeOutcomesTests.Page.self).items
+      return outcomes.count >= min(count, 10_000)
+    }
     #expect(outcomes.allSatisfy { $0.bridge == true && $0.batch == nil && $0.campaign == nil })
 
     service.process.send(SIGTERM)

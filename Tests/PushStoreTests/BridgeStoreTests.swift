@@ -67,18 +67,18 @@ struct BridgeStoreTests {
       EndedConnection(connection: 1, from: 3, recentFrom: nil, at: StoreInstant(milliseconds: 5000)))
     try store.write(changes)
     // The service is away: nothing has an answer, and it does not matter how long ago it came.
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000), now: nil)
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000), life: nil)
     let waiting = try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_000))
     #expect(waiting.map(\.end?.from) == [3])
     var later = IntakeChanges()
     later.ended.append((run: Self.run, at: StoreInstant(milliseconds: 900_000)))
     try store.write(later)
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000), now: nil)
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_000), life: nil)
     let answered = try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_000))
     #expect(answered.map(\.answeredBy) == [StoreInstant(milliseconds: 900_000)])
     #expect(answered.map(\.end?.from) == [3])
     #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 900_001)).isEmpty)
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_001), now: nil)
+    try await store.forgetForwarded(before: StoreInstant(milliseconds: 900_001), life: nil)
     #expect(try await store.forwardedFrames(since: StoreInstant(milliseconds: 0)).isEmpty)
   }
 
@@ -88,7 +88,7 @@ struct BridgeStoreTests {
   func signs(kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     let store = try place.open()
-    #expect(try await store.lastSignOfBridge() == nil)
+    #expect(try await store.bridgeLife() == nil)
     var changes = firstFrames
     var again = frames(1, position: 4, firstFrame: 4, line: 5, count: 2)
     again.isRecognised = true
@@ -96,9 +96,10 @@ struct BridgeStoreTests {
     try store.write(changes)
     let found = try await store.forwardedFrames(since: StoreInstant(milliseconds: 0))
     #expect(found.map(\.frames.isRecognised) == [false, true])
-    #expect(try await store.lastSignOfBridge() == StoreInstant(milliseconds: 5000))
-    try await store.forgetForwarded(before: StoreInstant(milliseconds: 0), now: StoreInstant(milliseconds: 9000))
-    #expect(try await store.lastSignOfBridge() == StoreInstant(milliseconds: 9000))
+    #expect(try await store.bridgeLife() == BridgeLife(lastSign: StoreInstant(milliseconds: 5000), pause: 0))
+    try await store.forgetForwarded(
+      before: StoreInstant(milliseconds: 0), life: BridgeLife(lastSign: StoreInstant(milliseconds: 9000), pause: 70))
+    #expect(try await store.bridgeLife() == BridgeLife(lastSign: StoreInstant(milliseconds: 9000), pause: 70))
   }
 
   @Test(

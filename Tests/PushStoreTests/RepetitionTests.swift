@@ -59,13 +59,13 @@ struct RepetitionTests {
     #expect(try await store.add(Self.key(1), by: nil))
     for instant in [9, 5] as [Int64] {
       try await store.noteUse(of: ["a": Self.at(instant), "b": Self.at(instant)])
-      try await store.forgetForwarded(before: Self.at(0), now: Self.at(instant))
+      try await store.forgetForwarded(before: Self.at(0), life: BridgeLife(lastSign: Self.at(instant), pause: 1))
       var changes = IntakeChanges()
       changes.bridge.addAlreadyDelivered(2, app: "news", at: Self.at(instant))
       try store.write(changes)
     }
     #expect(try await store.keys().map(\.lastUsedAt) == [Self.at(9)])
-    #expect(try await store.lastSignOfBridge() == Self.at(9))
+    #expect(try await store.bridgeLife()?.lastSign == Self.at(9))
     #expect(try await store.alreadyDelivered(app: "news").last == Self.at(9))
     #expect(try await store.alreadyDelivered(app: "news").count == 4)
     try store.close()

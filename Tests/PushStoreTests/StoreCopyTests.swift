@@ -71,7 +71,7 @@ struct StoreCopyTests {
     add(try await store.memberCount(of: campaign))
     add(try await store.members(of: campaign, part: 0, after: 0))
     add(try await store.forwardedFrames(since: at(0)))
-    add(try await store.lastSignOfBridge() as Any)
+    add(try await store.bridgeLife() as Any)
     return all
   }
 
@@ -100,7 +100,7 @@ struct StoreCopyTests {
     ]
     changes.bridge.addAlreadyDelivered(3, app: "news", at: at(8))
     try await store.settle(changes)
-    try await store.forgetForwarded(before: at(0), now: at(50))
+    try await store.forgetForwarded(before: at(0), life: BridgeLife(lastSign: at(50), pause: 60))
     var campaign = StoredCampaign(
       id: StoredUUID(high: 3, low: 2), app: "news", state: "running", content: Array("{}".utf8), createdAt: at(5))
     #expect(try await store.add(campaign, openLimit: 9))

@@ -217,7 +217,7 @@ enum StoreSteps {
       try await $0.campaignHead(campaign) == nil
     },
     Step(name: "forget runs") { store in
-      try await store.forgetForwarded(before: at(31), now: nil)
+      try await store.forgetForwarded(before: at(31), life: nil)
       try await store.forget(endedBefore: at(31))
     } isDone: {
       try await $0.outcomes(of: [StoredLines(run: run, lines: 1...21)]).total == 0

@@ -138,6 +138,9 @@ enum Seeds {
       // Frames of one read went to two runs, so that the first one was not written first. After a
       // kill those before it were forgotten.
       2_787,
+      // A process that was ended took 12 minutes for its last outcomes. What had its outcome before
+      // was too old then, although nobody could have sent it again, and was sent twice.
+      766_673_791,
       // The end of a connection waited for the journal, which had nothing to write, for longer than
       // a sign of life.
       5_826,

@@ -165,7 +165,7 @@ struct Maintenance: Service {
       let now = clock.now
       try await store.forget(endedBefore: now.after(seconds: -retention.components.seconds))
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: now))
-      try await store.forgetForwarded(before: now.after(seconds: -86_400), now: nil)
+      try await store.forgetForwarded(before: now.after(seconds: -86_400), life: nil)
     } catch {
       guard !Task.isCancelled else { return }
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])

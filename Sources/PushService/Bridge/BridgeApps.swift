@@ -12,6 +12,9 @@ package final class BridgeApps: Sendable {
     var apps: [String: BridgeApp] = [:]
     var nextSweep = Instant.start
     var isRestored = false
+    /// ``BridgeLife/pause``, until this process has listened for as long as anything is remembered.
+    var pause: Int64 = 0
+    var listensSince: Instant?
   }
 
   private let memory: ForwardedMemory.Limits
@@ -59,8 +62,12 @@ package final class BridgeApps: Sendable {
   package func restore() async throws(StoreError) {
     guard !state.withLock({ $0.isRestored }) else { return }
     let lines = deployment.unfinishedIntakeLines
-    // Until then at least, the last process lived.
-    let lastSign = try await store.lastSignOfBridge() ?? clock.now
+    let life = try await store.bridgeLife() ?? BridgeLife(lastSign: clock.now, pause: 0)
+    // Until then at least, the last process lived. A sign in the future is of a clock that was set
+    // back since.
+    let lastSign = min(life.lastSign, clock.now)
+    let pause = life.pause + clock.now.milliseconds - lastSign.milliseconds
+    state.withLock { $0.pause = pause }
     var killed: Set<UInt64> = []
     var recovery = BridgeRecovery()
     for found in try await store.forwardedFrames(since: oldestStored) {
@@ -78,7 +85,7 @@ package final class BridgeApps: Sendable {
         let line = frames.firstLine + UInt32(offset)
         let frame = BridgeRecovery.Frame(
           app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line),
-          answeredAt: uptime(at: found.answeredBy), connection: frames.connection,
+          answeredAt: uptime(at: found.answeredBy, pause: pause), connection: frames.connection,
           number: frames.firstFrame + UInt64(offset), isRecognised: frames.isRecognised)
         recovery.read(
           frame, as: ForwardedLine(run, line: line), end, isRecent: frames.at.milliseconds >= reach,
@@ -86,6 +93,8 @@ package final class BridgeApps: Sendable {
       }
     }
     try await noteKilled(killed, lastSign)
+    // From here on, frames that come are signs of life, too.
+    try await store.forgetForwarded(before: oldestStored, life: BridgeLife(lastSign: clock.now, pause: pause))
     let now = clock.uptime
     for (line, frame, isByResponse) in recovery.frames {
       let app = app(frame.app)
@@ -115,19 +124,22 @@ package final class BridgeApps: Sendable {
   /// The service listens now.
   package func begin() {
     let now = clock.uptime
+    state.withLock { $0.listensSince = now }
     for app in all { app.begins(now: now) }
   }
 
-  /// What was answered before this is not remembered.
+  /// What was answered before this is not remembered. What nobody could send again, because nobody
+  /// listened, does not grow older.
   private var oldestStored: StoreInstant {
-    StoreInstant(milliseconds: clock.now.milliseconds - memory.age.components.seconds * 1000)
+    let pause = state.withLock(\.pause)
+    return StoreInstant(milliseconds: clock.now.milliseconds - memory.age.components.seconds * 1000 - pause)
   }
 
   /// An instant of an earlier process, on this one's clock; nil: now.
-  private func uptime(at stored: StoreInstant?) -> Instant {
+  private func uptime(at stored: StoreInstant?, pause: Int64) -> Instant {
     let now = clock.uptime
     guard let stored else { return now }
-    let past = UInt64(max(0, clock.now.milliseconds - stored.milliseconds)) * 1_000_000
+    let past = UInt64(max(0, clock.now.milliseconds - pause - stored.milliseconds)) * 1_000_000
     return Instant(nanoseconds: now.nanoseconds - min(past, now.nanoseconds))
   }
 
@@ -142,18 +154,19 @@ package final class BridgeApps: Sendable {
   /// Forgets what is too old, here and in the store, once in a while.
   package func sweep() async {
     let now = clock.uptime
-    let isDue = state.withLock { state in
-      guard now >= state.nextSweep else { return false }
+    let pause: Int64? = state.withLock { state in
+      guard now >= state.nextSweep else { return nil }
       state.nextSweep = now + sweepInterval
-      return true
+      if let since = state.listensSince, now.since(since) > memory.age { state.pause = 0 }
+      return state.pause
     }
-    guard isDue else { return }
+    guard let pause else { return }
     for app in all { for wake in app.sweep(now: now) { wake() } }
     do {
       // Before this sign of life: how connections ended may wait for the journal, which may have
       // nothing to write.
       try await writeChanges()
-      try await store.forgetForwarded(before: oldestStored, now: clock.now)
+      try await store.forgetForwarded(before: oldestStored, life: BridgeLife(lastSign: clock.now, pause: pause))
     } catch {
       logger.warning("old frames of the bridge stay in the store", metadata: ["why": "\(error)"])
     }

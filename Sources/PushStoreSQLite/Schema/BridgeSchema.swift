@@ -30,4 +30,7 @@ enum BridgeSchema {
 
   /// Until when the process of a killed connection lived. Later ones leave later signs of life.
   static let kills = "ALTER TABLE bridgeEnds ADD COLUMN lastSign INTEGER"
+
+  /// In which nobody could send to the bridge again.
+  static let pauses = "ALTER TABLE bridgeLife ADD COLUMN pause INTEGER NOT NULL DEFAULT 0"
 }

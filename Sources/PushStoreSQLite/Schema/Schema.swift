@@ -33,6 +33,7 @@ enum Schema {
     migrator.registerMigration("18: sessions") { try $0.execute(sql: Schema.sessions) }
     migrator.registerMigration("19: outcomes in order") { try $0.execute(sql: OutcomeSchema.tables) }
     migrator.registerMigration("20: deliveries of outcomes") { try $0.execute(sql: OutcomeSchema.deliveries) }
+    migrator.registerMigration("21: pauses of the bridge") { try $0.execute(sql: BridgeSchema.pauses) }
     return migrator
   }
 

@@ -40,9 +40,12 @@ extension SimulatedStore {
     try await call { contents in contents.feedbackCursors[app] = max(contents.feedbackCursors[app] ?? 0, number) }
   }
 
-  package func forgetForwarded(before instant: StoreInstant, now: StoreInstant?) async throws(StoreError) {
+  package func forgetForwarded(before instant: StoreInstant, life: BridgeLife?) async throws(StoreError) {
     try await call { contents in
-      if let now { contents.bridgeLivedAt = max(contents.bridgeLivedAt ?? now, now) }
+      if let life {
+        let lastSign = max(contents.bridgeLife?.lastSign ?? life.lastSign, life.lastSign)
+        contents.bridgeLife = BridgeLife(lastSign: lastSign, pause: life.pause)
+      }
       let known = contents
       contents.frames = known.frames.mapValues { frames in frames.filter { !known.isOver($0, instant) } }
       let connections = Set(contents.frames.values.joined().map(\.connection))
@@ -50,9 +53,10 @@ extension SimulatedStore {
     }
   }
 
-  package func lastSignOfBridge() async throws(StoreError) -> StoreInstant? {
+  package func bridgeLife() async throws(StoreError) -> BridgeLife? {
     try await call { contents in
-      (contents.frames.values.joined().map(\.at) + [contents.bridgeLivedAt].compactMap(\.self)).max()
+      let signs = contents.frames.values.joined().map(\.at) + [contents.bridgeLife?.lastSign].compactMap(\.self)
+      return signs.max().map { BridgeLife(lastSign: $0, pause: contents.bridgeLife?.pause ?? 0) }
     }
   }
 }

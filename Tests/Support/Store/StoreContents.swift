@@ -58,7 +58,7 @@ package struct StoreContents: Sendable {
   var ends: [UInt64: EndedConnection] = [:]
   var alreadyDelivered: [String: (count: Int, last: StoreInstant)] = [:]
   var feedbackCursors: [String: Int64] = [:]
-  var bridgeLivedAt: StoreInstant?
+  var bridgeLife: BridgeLife?
 
   /// What no store may ever be asked.
   package internal(set) var problems: [String] = []
