@@ -126,8 +126,9 @@ let package = Package(
         .product(name: "NIOHTTPTypes", package: "swift-nio-extras", condition: service),
         .product(name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras", condition: service),
       ],
-      swiftSettings: settings
+      swiftSettings: settings, plugins: ["BuildFacts"]
     ),
+    .plugin(name: "BuildFacts", capability: .buildTool(), path: "ops/build-facts"),
 
     .target(
       name: "Support", dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine", "PushStore"],

@@ -22,7 +22,10 @@ internal import PushWire
       Exit status: 0 all accepted, 1 some were not (the account shows why), 2 wrong flags, files or configuration, \
       3 it could not run, or standard output could not be written.
       """,
-    version: "carillon \(Daemon.version), API version 1",
+    version: """
+      carillon \(ProgramFacts.built.text), API version 1
+      \(ProgramFacts.built.packages.map { "\($0.name) \($0.version)" }.joined(separator: ", "))
+      """,
     subcommands: [
       SendCommand.self, InitCommand.self, ServeCommand.self, StatusCommand.self, ReloadCommand.self, AppCommand.self,
       CampaignCommand.self, DeviceCommand.self, KeyCommand.self, StoreCommand.self, NodeCommand.self,

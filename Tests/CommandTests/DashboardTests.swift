@@ -58,6 +58,7 @@ struct DashboardTests {
     #expect(overview.status == 200)
     #expect(overview.headers["cache-control"] == "no-store")
     #expect(overview.text.contains("href=\"/apps/news\""))
+    #expect(overview.text.contains("<footer>carillon 0."))
 
     // A session ends when it is logged out, and when its key is revoked.
     let old = browser.cookies

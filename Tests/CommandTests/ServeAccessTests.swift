@@ -57,6 +57,30 @@ struct ServeAccessTests {
     try await running.end()
   }
 
+  @Test("who runs is in the API for every key, in the metrics, and in the first line of the log")
+  func program() async throws {
+    let running = try await RunningServe(scopes: ["send"])
+    #expect(try await running.serve.request(running.service.api, "/v1").status == 401)
+    struct Program: Decodable {
+      let name: String
+      let version: String
+      let commit: String
+      let apiVersion: Int
+    }
+    let program = try await running.call("/v1").decoded(Program.self)
+    #expect(program.name == "carillon")
+    #expect(program.apiVersion == 1)
+    let shown = try await ChildProcess.run(["--version"]).output
+    #expect(shown.hasPrefix("carillon \(program.version) (\(program.commit)), API version 1\n"), "\(shown)")
+    let metrics = try await running.serve.request(running.service.admin, "/metrics").text
+    #expect(
+      metrics.contains(#"carillon_build_info{version="\#(program.version)",commit="\#(program.commit)"} 1"#))
+    let first = running.service.process.errors.split(separator: "\n").first ?? ""
+    #expect(first.contains("carillon starts"), "\(first)")
+    #expect(first.contains(program.commit), "\(first)")
+    try await running.end()
+  }
+
   @Test("keys are made, listed and revoked by command, and a running service knows within a second")
   func json() async throws {
     let running = try await RunningServe()

@@ -18,6 +18,20 @@ struct UsageTests {
     #expect(ending.output.contains("  carillon \(command.joined(separator: " "))"), "\(ending)")
   }
 
+  @Test("--version names the commit and the packages that the program was built from")
+  func version() async throws {
+    let ending = try await ChildProcess.run(["--version"])
+    #expect(ending.status == 0, "\(ending)")
+    let line = /carillon ([0-9.]+) \(([0-9a-f]{12})(\+changes)?\), API version 1\n/
+    let head = try #require(ending.output.prefixMatch(of: line), "\(ending)")
+    #expect(!head.1.isEmpty)
+    #expect(ending.output.contains(/swift-nio [0-9]+\.[0-9]+\.[0-9]+/), "\(ending)")
+    let known = try await ChildProcess.run(
+      ["-C", URL(filePath: #filePath).deletingLastPathComponent().path, "cat-file", "-e", String(head.2)],
+      program: "/usr/bin/git")
+    #expect(known.status == 0, "\(known)")
+  }
+
   @Test("the flags of send stand in groups")
   func groups() async throws {
     let help = try await ChildProcess.run(["send", "--help"]).output

@@ -59,7 +59,8 @@ struct ServeCommand: AsyncParsableCommand {
     if !debuggable { ProcessMemory.hide() }
     let log = ServiceLog(configuration.log) { StandardStream.error.writeLine($0) }
     let daemon = RestartingDaemon(
-      configuration, file: config, log: log, manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
+      configuration, file: config, log: log, program: .built,
+      manager: ServiceManager(environment: ProcessInfo.processInfo.environment)
     ) { sentence in
       StandardStream.error.writeLine("carillon: \(sentence)")
       ExitStatus.couldNotRun.end()

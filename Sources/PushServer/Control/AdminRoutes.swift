@@ -41,11 +41,15 @@ struct AdminRoutes: Sendable {
 }
 
 struct DescriptionRoutes: Sendable {
+  let access: ControlAccess
+  let program: ProgramFacts
+
   private static let document = ByteBuffer(bytes: PackageResources.openapi_yaml)
 
   private static let portion = 32 << 10
 
   func add(to router: Router<ControlContext>) {
+    router.get("v1", use: getService)
     router.get("v1/openapi.yaml") { _, _ in
       let body = ResponseBody(contentLength: Self.document.readableBytes) { writer in
         // A client that reads nothing keeps little of it in memory.
@@ -56,6 +60,16 @@ struct DescriptionRoutes: Sendable {
         try await writer.finish(nil)
       }
       return Response(status: .ok, headers: [.contentType: "application/yaml"], body: body)
+    }
+  }
+
+  private func getService(_ request: Request, _ context: ControlContext) async throws -> Response {
+    _ = try await access.caller(request, context)
+    return .json { json in
+      json.field("name", "carillon")
+      json.field("version", ProgramFacts.version)
+      json.field("commit", program.commit.isEmpty ? nil : program.commitText)
+      json.field("apiVersion", 1)
     }
   }
 }

@@ -16,6 +16,7 @@ struct ControlRoutes: Sendable {
   let dashboard: Dashboard
   let channels: OpenChannels
   let membership: NodeMembership
+  let program: ProgramFacts
 
   var responder: ControlResponder {
     let router = ControlResponder.router
@@ -40,7 +41,7 @@ struct ControlRoutes: Sendable {
     ).add(to: router)
     AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
-    DescriptionRoutes().add(to: router)
+    DescriptionRoutes(access: access, program: program).add(to: router)
     NodeRoutes(access: access, membership: membership).add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)
     DashboardRoutes(dashboard: dashboard).add(to: router)

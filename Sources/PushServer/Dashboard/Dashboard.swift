@@ -20,6 +20,7 @@ struct Dashboard: Sendable {
   /// As it was lately; nil: there is none, or it is away.
   let databaseState: @Sendable () -> DatabaseState?
   let webhooks: WebhookStates
+  let program: ProgramFacts
   var check = BrowserCheck()
   /// The service is reached by HTTPS: browsers send its cookies only so.
   var isSecure = false
@@ -35,7 +36,7 @@ struct Dashboard: Sendable {
     let caller = Caller(key)
     return Page.Viewer(
       caller: caller, name: key.name, formToken: session.formToken,
-      seesNodes: reports.membership.isShared && caller.seesAllApps)
+      program: program, seesNodes: reports.membership.isShared && caller.seesAllApps)
   }
 
   /// The sender of a form.

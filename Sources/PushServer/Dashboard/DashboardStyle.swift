@@ -33,6 +33,7 @@ extension DashboardAssets {
     header form { display: flex; gap: .8rem; align-items: center; margin: 0; }
     .who { color: var(--soft); max-width: 14rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
     main { max-width: 1240px; margin: 0 auto; padding: 1.2rem 1.5rem 3rem; }
+    footer { max-width: 1240px; margin: 0 auto; padding: 0 1.5rem 1.5rem; color: var(--soft); font-size: .85rem; }
     h1 { font-size: 1.5rem; line-height: 1.25; margin: .3rem 0 1rem; overflow-wrap: anywhere; }
     h2 { font-size: 1.05rem; margin: 1.6rem 0 .6rem; }
     h3 { font-size: .95rem; margin: 1rem 0 .3rem; }

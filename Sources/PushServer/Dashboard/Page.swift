@@ -9,6 +9,7 @@ struct Page: Sendable {
     let caller: Caller
     let name: String
     let formToken: String
+    let program: ProgramFacts
     /// Several processes share the store, and the viewer may see all that they carry.
     var seesNodes = false
 
@@ -41,6 +42,7 @@ struct Page: Sendable {
     <main>
     \(body)
     </main>
+    \(viewer.map { "<footer>carillon \($0.program.text)</footer>" } ?? HTML.empty)
     </body>
     </html>
 

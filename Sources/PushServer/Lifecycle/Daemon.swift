@@ -28,9 +28,7 @@ package final class Daemon: Sendable {
     case restart(Ports)
   }
 
-  /// Of this program. Its commit is not known to the build.
-  package static let version = "0.1.0"
-
+  let program: ProgramFacts
   let configuration: ServerConfiguration
   /// As they count at present: they change when the configuration is read again.
   let tenants: Mutex<[String: Tenant]>
@@ -75,17 +73,18 @@ package final class Daemon: Sendable {
   ///
   /// - Parameters:
   ///   - file: where the configuration was read, and is read again.
+  ///   - program: what others are told of it.
   ///   - manager: nil if no service manager has started the process.
   ///   - recoveryPause: between looks whether a journal that has failed can be written again.
   ///   - overdue: called with a sentence if the service was asked to end and has not. The process
   ///     must end then.
   /// - Throws: ``CarillonError``; ``StoreError`` of the store.
   package init(
-    _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager? = nil,
-    clock: any ServiceClock = MachineClock(), recoveryPause: Duration = .seconds(1),
+    _ configuration: ServerConfiguration, file: String, log: ServiceLog, program: ProgramFacts = ProgramFacts(),
+    manager: ServiceManager? = nil, clock: any ServiceClock = MachineClock(), recoveryPause: Duration = .seconds(1),
     overdue: @escaping @Sendable (String) -> Void
   ) throws {
-    (self.configuration, self.file) = (configuration, file)
+    (self.program, self.configuration, self.file) = (program, configuration, file)
     credentialFiles = Mutex(configuration.credentialFiles)
     tenants = Mutex(Self.byID(configuration))
     (self.manager, self.clock, self.recoveryPause) = (manager, clock, recoveryPause)
@@ -230,13 +229,13 @@ package final class Daemon: Sendable {
         membership: membership),
       bridge: bridge,
       lacksDescriptors: { [reserve] in reserve.isShort },
-      databaseState: { [metrics] in metrics.databaseState }, webhooks: webhooks,
+      databaseState: { [metrics] in metrics.databaseState }, webhooks: webhooks, program: program,
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil,
       sessions: DashboardSessions(store: store, clock: clock))
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, feed: feed, intake: intake, campaigns: run.campaigns,
       reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
-      dashboard: dashboard, channels: run.clients, membership: membership
+      dashboard: dashboard, channels: run.clients, membership: membership, program: program
     ).responder
   }
 
@@ -253,7 +252,8 @@ package final class Daemon: Sendable {
       },
       metrics: { [self] in
         metrics.text(
-          deployment, store: store, storeAway: outcomes.awayDuration, bridge: bridge, membership: membership,
+          deployment, program: program, store: store, storeAway: outcomes.awayDuration, bridge: bridge,
+          membership: membership,
           webhooks: webhooks.all, now: clock.now,
           isReady: isReady.load(ordering: .relaxed) && !membership.isDraining,
           lacksDescriptors: reserve.isShort)

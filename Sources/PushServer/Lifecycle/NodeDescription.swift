@@ -11,7 +11,7 @@ final class NodeDescription: Sendable {
   init(_ deployment: Deployment) {
     self.deployment = deployment
     var facts = NodeFacts()
-    facts.version = Daemon.version
+    facts.version = ProgramFacts.version
     self.facts = Mutex(facts)
   }
 

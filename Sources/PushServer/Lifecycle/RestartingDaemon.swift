@@ -9,16 +9,17 @@ package struct RestartingDaemon: Sendable {
   private let configuration: ServerConfiguration
   private let file: String
   private let log: ServiceLog
+  private let program: ProgramFacts
   private let manager: ServiceManager?
   private let clock: any ServiceClock
   private let overdue: @Sendable (String) -> Void
 
   package init(
-    _ configuration: ServerConfiguration, file: String, log: ServiceLog, manager: ServiceManager?,
-    clock: any ServiceClock = MachineClock(), overdue: @escaping @Sendable (String) -> Void
+    _ configuration: ServerConfiguration, file: String, log: ServiceLog, program: ProgramFacts,
+    manager: ServiceManager?, clock: any ServiceClock = MachineClock(), overdue: @escaping @Sendable (String) -> Void
   ) {
     (self.configuration, self.file, self.log, self.manager) = (configuration, file, log, manager)
-    (self.clock, self.overdue) = (clock, overdue)
+    (self.program, self.clock, self.overdue) = (program, clock, overdue)
   }
 
   /// - Parameter ready: called once, when everything listens for the first time.
@@ -29,6 +30,8 @@ package struct RestartingDaemon: Sendable {
     // Where the last daemon listened; nil: none has served.
     var ports: Daemon.Ports?
     var log = PacedReason()
+    self.log.logger.notice(
+      "carillon starts", metadata: ["version": "\(ProgramFacts.version)", "commit": "\(program.commitText)"])
     while true {
       let began = clock.uptime
       do {
@@ -96,7 +99,8 @@ package struct RestartingDaemon: Sendable {
 
   private func make(_ configuration: ServerConfiguration, _ pause: Duration) throws -> Daemon {
     try Daemon(
-      configuration, file: file, log: log, manager: manager, clock: clock, recoveryPause: pause, overdue: overdue)
+      configuration, file: file, log: log, program: program, manager: manager, clock: clock, recoveryPause: pause,
+      overdue: overdue)
   }
 
   /// The next daemon reads the file again, and keeps the previous one if that fails.

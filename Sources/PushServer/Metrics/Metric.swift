@@ -70,6 +70,7 @@ enum Metric {
 
   // MARK: The service
 
+  static let build = gauge("carillon_build_info", "Always 1; the labels say what the program was built from.")
   static let ready = gauge("carillon_ready", "1 if the service takes notifications in, else 0.")
   static let journalSync = histogram(
     "carillon_journal_fsync_seconds", "How long the journal's file took to become durable.", disk)
@@ -120,7 +121,7 @@ enum Metric {
 
   /// All metrics, in the order of the export.
   static let all = [
-    ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
+    build, ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
     campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, webhookWaiting,
     webhookLag, webhookDeliveries, bridgeClients, bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered,
     bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync,

@@ -44,10 +44,11 @@ final class ServiceMetrics: Sendable {
 
   /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
-    _ deployment: Deployment, store: any Store, storeAway: Duration?, bridge: Bridge?, membership: NodeMembership,
+    _ deployment: Deployment, program: ProgramFacts, store: any Store, storeAway: Duration?, bridge: Bridge?, membership: NodeMembership,
     webhooks: [String: WebhookState], now: StoreInstant, isReady: Bool, lacksDescriptors: Bool
   ) -> [UInt8] {
     var text = MetricsText(Metric.all)
+    text.add(Metric.build, 1, ("version", ProgramFacts.version), ("commit", program.commitText))
     text.add(Metric.ready, isReady ? 1 : 0)
     text.add(Metric.descriptorsLacking, lacksDescriptors ? 1 : 0)
     text.add(Metric.journalFailed, deployment.journalFailure == nil ? 0 : 1)

@@ -93,7 +93,7 @@ final class WebhookConnection: Sendable {
   @discardableResult
   func post(_ body: [UInt8], to target: String, signature: String) async throws(WebhookFailure) -> UInt {
     let headers = HTTPHeaders([
-      ("Host", host), ("User-Agent", "carillon/\(Daemon.version)"), ("Content-Type", MediaType.json.rawValue),
+      ("Host", host), ("User-Agent", "carillon/\(ProgramFacts.version)"), ("Content-Type", MediaType.json.rawValue),
       ("Content-Length", "\(body.count)"), (WebhookSignature.header, signature), ("Accept", "*/*"),
     ])
     let head = HTTPRequestHead(version: .http1_1, method: .POST, uri: target, headers: headers)
