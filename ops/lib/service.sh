@@ -59,10 +59,7 @@ openapi_compare() {
     python3 -m venv "$tools"
     "$tools/bin/pip" install --quiet schemathesis==4.32.5
   fi
-  folder=$(mktemp -d)
-  port=$((20000 + RANDOM % 10000))
-  .build/debug/carillon init "$folder/site" --try --port "$port" >/dev/null
-  sh "$folder/site/start.sh"
+  begin_trial
   cp Sources/PushServer/OpenAPI/openapi.yaml "$folder"
   # What lies below an identifier is reached only with one that exists.
   campaign=$(openapi_post campaigns '{"name":"sale","payload":{"aps":{"alert":"Hello"}}}')
@@ -97,9 +94,45 @@ TOML
     --exclude-operation-id getEvents --exclude-operation-id getCampaignEvents \
     --exclude-checks positive_data_acceptance) || status=$?
   kill -0 "$(tail -n 1 "$folder/site/pids")" || { echo "error: the service has ended"; status=1; }
+  end_trial
+  return "$status"
+}
+
+# A service with a simulator, as `carillon init --try` makes it. Leaves $folder and $port.
+begin_trial() {
+  folder=$(mktemp -d)
+  port=$((20000 + RANDOM % 10000))
+  .build/debug/carillon init "$folder/site" --try --port "$port" >/dev/null
+  sh "$folder/site/start.sh"
+}
+
+end_trial() {
   sh "$folder/site/stop.sh"
   grep -a ' error \| warning ' "$folder/site/serve.log" | head -n 20 || true
   rm -rf "$folder"
+}
+
+# A client in Python, generated from openapi.yaml in a virtual environment of its own, does what a
+# program would do. The generator knows few types of content: these are bytes for it.
+generated_client() {
+  local tools=$scratch/client folder port status=0
+  if [[ ! -x $tools/bin/openapi-python-client ]]; then
+    python3 -m venv "$tools"
+    "$tools/bin/pip" install --quiet openapi-python-client==0.29.1
+  fi
+  begin_trial
+  cat >"$folder/client.yaml" <<YAML
+content_type_overrides:
+  text/csv: application/octet-stream
+  application/vnd.sqlite3: application/octet-stream
+  application/yaml: text/plain
+YAML
+  PATH=$tools/bin:$PATH openapi-python-client generate --path Sources/PushServer/OpenAPI/openapi.yaml \
+    --config "$folder/client.yaml" --meta none --output-path "$folder/carillon_client" >"$folder/generated" 2>&1 ||
+    cat "$folder/generated"
+  PYTHONPATH=$folder timeout 120 "$tools/bin/python" ops/lib/generated_client.py \
+    "http://127.0.0.1:$port" "$(cat "$folder/site/api.key")" || status=$?
+  end_trial
   return "$status"
 }
 
