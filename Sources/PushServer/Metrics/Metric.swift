@@ -121,12 +121,12 @@ enum Metric {
 
   /// All metrics, in the order of the export.
   static let all = [
-    build, ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes, queueOldest,
-    campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize, webhookWaiting,
-    webhookLag, webhookDeliveries, bridgeClients, bridgeFrames, bridgeAlreadyDelivered, bridgeLastAlreadyDelivered,
-    bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, bridgeDelayed, bridgeTurnedAway, journalSync,
-    journalLag, journalFailed, descriptorsLacking, storeAway, storeLog, databaseStandbys, databaseSynchronousStandbys,
-    databaseTransaction, databaseRows, databaseDeadRows, nodes, nodeLeads, nodeDraining, nodeClock, nodeDiffers,
-    requestDuration,
+    build, ready, submitted, outcomes, resent, possibleDuplicates, reconnects, queueNotifications, queueBytes,
+    queueOldest, campaignStalled, window, connections, paused, credentialExpiry, deliveryDuration, batchSize,
+    webhookWaiting, webhookLag, webhookDeliveries, bridgeClients, bridgeFrames, bridgeAlreadyDelivered,
+    bridgeLastAlreadyDelivered, bridgeResponses, bridgeSilentCloses, bridgeFeedback, bridgeRefused, bridgeDelayed,
+    bridgeTurnedAway, journalSync, journalLag, journalFailed, descriptorsLacking, storeAway, storeLog, databaseStandbys,
+    databaseSynchronousStandbys, databaseTransaction, databaseRows, databaseDeadRows, nodes, nodeLeads, nodeDraining,
+    nodeClock, nodeDiffers, requestDuration,
   ]
 }

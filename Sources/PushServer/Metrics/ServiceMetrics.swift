@@ -44,7 +44,8 @@ final class ServiceMetrics: Sendable {
 
   /// In the text format of Prometheus. Slow with many apps: not on a thread that others wait for.
   func text(
-    _ deployment: Deployment, program: ProgramFacts, store: any Store, storeAway: Duration?, bridge: Bridge?, membership: NodeMembership,
+    _ deployment: Deployment, program: ProgramFacts, store: any Store, storeAway: Duration?, bridge: Bridge?,
+    membership: NodeMembership,
     webhooks: [String: WebhookState], now: StoreInstant, isReady: Bool, lacksDescriptors: Bool
   ) -> [UInt8] {
     var text = MetricsText(Metric.all)
