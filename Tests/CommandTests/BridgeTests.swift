@@ -83,11 +83,15 @@ struct BridgeTests {
     #expect(try await bridge.feedback(service.feedback).devices.isEmpty)
     let key = try await bridge.serve.key()
     var outcomes: [ServeOutcomesTests.Outcome] = []
-    try await waitUntil("the outcomes are in the list") {
-      outcomes = try await bridge.serve.request(service.api, "/v1/apps/news/outcomes?limit=10000", key: key)
-        .decoded(ServeOutcomesTests.Page.self).items
-      return outcomes.count >= min(count, 10_000)
+    var cursor = "0"
+    try await waitUntil("all outcomes are in the list") {
+      let path = "/v1/apps/news/outcomes?limit=10000&cursor=\(cursor)"
+      let page = try await bridge.serve.request(service.api, path, key: key).decoded(ServeOutcomesTests.Page.self)
+      outcomes += page.items
+      cursor = page.nextCursor
+      return outcomes.count >= count
     }
+    #expect(outcomes.count == count)
     #expect(outcomes.allSatisfy { $0.bridge == true && $0.batch == nil && $0.campaign == nil })
 
     service.process.send(SIGTERM)

@@ -51,7 +51,7 @@ def main(url, key):
             sys.exit(f"error: {operation}: {answer.title}: {answer.detail}")
         return answer
 
-    document = call("get_description")
+    document = known["get_description"].sync_detailed(client=client).content.decode()
     missing = [name for name in re.findall(r"operationId: (\w+)", document) if words(name) not in known]
     if missing:
         sys.exit(f"error: the generator left out {', '.join(missing)}")
