@@ -58,12 +58,11 @@ package struct EndedConnection: Hashable, Sendable {
   }
 }
 
-/// How long clients of the bridge could send something again.
+/// Until when the bridge listened, and for how long it had not before.
 package struct BridgeLife: Hashable, Sendable {
   /// It was noted, or a frame came.
   package var lastSign: StoreInstant
-  /// Milliseconds before that in which nobody listened. What is remembered does not grow older in
-  /// them.
+  /// In milliseconds. What was remembered did not grow older in this time.
   package var pause: Int64
 
   package init(lastSign: StoreInstant, pause: Int64) { (self.lastSign, self.pause) = (lastSign, pause) }

@@ -148,6 +148,7 @@ extension DashboardAssets {
 
     @media (max-width: 46rem) {
       header { padding: .6rem 1rem; }
+      footer { padding: 0 1rem 1rem; }
       header form { flex: 1 1 auto; justify-content: space-between; }
       main { padding: .8rem 1rem 2rem; }
       table.wide, table.wide tbody { display: block; border: 0; background: none; }

@@ -73,7 +73,7 @@ package final class Daemon: Sendable {
   ///
   /// - Parameters:
   ///   - file: where the configuration was read, and is read again.
-  ///   - program: what others are told of it.
+  ///   - program: what clients and operators are told of this program.
   ///   - manager: nil if no service manager has started the process.
   ///   - recoveryPause: between looks whether a journal that has failed can be written again.
   ///   - overdue: called with a sentence if the service was asked to end and has not. The process
@@ -253,8 +253,7 @@ package final class Daemon: Sendable {
       metrics: { [self] in
         metrics.text(
           deployment, program: program, store: store, storeAway: outcomes.awayDuration, bridge: bridge,
-          membership: membership,
-          webhooks: webhooks.all, now: clock.now,
+          membership: membership, webhooks: webhooks.all, now: clock.now,
           isReady: isReady.load(ordering: .relaxed) && !membership.isDraining,
           lacksDescriptors: reserve.isShort)
       }, requests: metrics.requests, access: configuration.admin.listen.isLoopback ? nil : access,

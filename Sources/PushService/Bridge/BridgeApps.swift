@@ -93,7 +93,7 @@ package final class BridgeApps: Sendable {
       }
     }
     try await noteKilled(killed, lastSign)
-    // From here on, frames that come are signs of life, too.
+    // Before frames come: they are signs of life as well, and the pause counts up to the last one.
     try await store.forgetForwarded(before: oldestStored, life: BridgeLife(lastSign: clock.now, pause: pause))
     let now = clock.uptime
     for (line, frame, isByResponse) in recovery.frames {
