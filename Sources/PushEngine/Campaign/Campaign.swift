@@ -57,8 +57,8 @@ package protocol AudienceSource: Sendable {
   /// Not nil: what no lane has room for is written into the journal and read on, see ``Reservoir``.
   /// Nil, as by default: the reader waits until a lane has room.
   var reservoir: ReservoirGauge? { get }
-  /// Its own rate. Nil, as by default: none.
-  var perSecond: Double? { get }
+  /// Its own rate, at which what an earlier process left is sent, too. Nil, as by default: none.
+  var pace: CampaignPace? { get }
 
   /// As ``fill(_:)``, without a pace of its own: nothing of it is sent any more.
   func fillUnpaced(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply
@@ -68,7 +68,7 @@ extension AudienceSource {
   package func attach(_ signal: ReaderSignal) {}
   package func recorded(through line: UInt64) {}
   package var reservoir: ReservoirGauge? { nil }
-  package var perSecond: Double? { nil }
+  package var pace: CampaignPace? { nil }
 
   package func fillUnpaced(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply { try fill(chunk) }
 }
@@ -153,7 +153,8 @@ package struct CampaignRun: Sendable {
   ///
   /// - Parameter chunks: with room for any payload.
   package func run(_ audience: some AudienceSource, chunks: ChunkPool) async throws(AudienceError) {
-    var reader = CampaignReader(ledger: ledger, shared: shared, policy: policy, journalled: journalled)
+    var reader = CampaignReader(
+      ledger: ledger, shared: shared, policy: policy, journalled: journalled, pace: audience.pace)
     let problem: AudienceError?
     let reservoir = audience.reservoir
     if !recoveredRuns.isEmpty { await reader.submit(recoveredRuns, from: reservoir) }

@@ -24,14 +24,16 @@ struct CampaignReader {
   var allowedAt: Instant?
 
   /// The audience's own rate.
-  var perSecond: Double?
+  private let pace: CampaignPace?
 
   /// The pause before an idle pipe is read again.
   static let pause = Duration.milliseconds(10)
   static let smallestClaim = 64
 
-  init(ledger: CampaignLedger, shared: AppShared, policy: LanePolicy, journalled: JournalledCampaign?) {
-    (self.ledger, self.shared, self.policy) = (ledger, shared, policy)
+  init(
+    ledger: CampaignLedger, shared: AppShared, policy: LanePolicy, journalled: JournalledCampaign?, pace: CampaignPace?
+  ) {
+    (self.ledger, self.shared, self.policy, self.pace) = (ledger, shared, policy, pace)
     progress = journalled.map(AudienceProgress.init)
     // How long they had waited before is not known.
     if let line = progress?.lastLine, line > 0 { ledger.ages.took(through: line, now: shared.loop.now) }
@@ -57,7 +59,9 @@ struct CampaignReader {
     }
     defer { took(left.count) }
     var audience = RecoveredAudience(recoveredRuns)
-    let chunk = AudienceChunk(payloadCapacity: AudienceChunk.defaultPayloadCapacity)
+    let chunk = AudienceChunk(
+      entryLimit: pace?.entryLimit ?? AudienceChunk.defaultEntryLimit,
+      payloadCapacity: AudienceChunk.defaultPayloadCapacity)
     var taken = 0
     while !ledger.isCancelled {
       if let recovered = audience.untouched, let outcome = policy.outcome(of: recovered.fate) {
@@ -67,7 +71,12 @@ struct CampaignReader {
         audience.skip()
         continue
       }
+      if let pause = pace?.pause {
+        await shared.rate.pause(pause)
+        continue
+      }
       guard audience.fill(chunk) else { break }
+      pace?.sends(chunk.count)
       let count = await submit(chunk)
       taken += count
       took(count)
@@ -103,7 +112,7 @@ struct CampaignReader {
 
   /// What it wants in a lane.
   var claim: LaneScheduler.Claim {
-    let own = perSecond.map { SendingRate.unconnectedLimit(perSecond: $0) } ?? .max
+    let own = pace.map { SendingRate.unconnectedLimit(perSecond: $0.perSecond) } ?? .max
     return LaneScheduler.Claim(rank: ledger.rank, unconnectedLimit: min(own, shared.rate.unconnectedLimit))
   }
 
@@ -119,7 +128,6 @@ struct CampaignReader {
   {
     var chunk = chunks.take()
     audience.attach(ledger.readerSignal)
-    perSecond = audience.perSecond
     defer { wantsNoRoom() }
     while !ledger.isCancelled {
       guard !ledger.isPaused else {

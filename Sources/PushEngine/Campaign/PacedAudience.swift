@@ -79,23 +79,23 @@ package final class CampaignPace: Sendable {
 /// An audience that is read at a campaign's own rate.
 package final class PacedAudience<Source: AudienceSource>: AudienceSource {
   private let source: Source
-  private let pace: CampaignPace
+  private let ownPace: CampaignPace
 
-  package init(_ source: Source, _ pace: CampaignPace) { (self.source, self.pace) = (source, pace) }
+  package init(_ source: Source, _ pace: CampaignPace) { (self.source, ownPace) = (source, pace) }
 
   package func attach(_ signal: ReaderSignal) { source.attach(signal) }
   package func recorded(through line: UInt64) { source.recorded(through: line) }
 
-  package var perSecond: Double? { pace.perSecond }
+  package var pace: CampaignPace? { ownPace }
 
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
-    if let pause = pace.pause {
+    if let pause = ownPace.pause {
       chunk.removeAll()
       return .nothingFor(pause)
     }
     let supply = try source.fill(chunk)
     // Entries that cannot be sent do not count.
-    if supply == .entries { pace.sends(chunk.readyCount) }
+    if supply == .entries { ownPace.sends(chunk.readyCount) }
     return supply
   }
 

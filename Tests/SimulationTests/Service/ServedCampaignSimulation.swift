@@ -367,7 +367,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     process.begin()
     act(process, life)
     removeSome(engine.loop)
-    watch(engine.loop, isFirst: life == 0)
+    watch(engine.loop)
     let ending = engine.loop.run(limit: plan.bound, stepLimit: stepLimit) {
       hasEnded || engine.journal.failure != nil
     }
@@ -425,13 +425,13 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     }
   }
 
-  private func watch(_ loop: SimulatedLoop, isFirst: Bool) {
-    look(loop, isFirst, since: loop.now, arrivedCount, before: arrivedCount, nil)
+  private func watch(_ loop: SimulatedLoop) {
+    look(loop, since: loop.now, arrivedCount, before: arrivedCount, nil)
   }
 
   /// Looks every second whether the rate and quiet hours are kept.
   private func look(
-    _ loop: SimulatedLoop, _ isFirst: Bool, since start: Instant, _ firstCount: Int, before: Int, _ quietSince: Instant?
+    _ loop: SimulatedLoop, since start: Instant, _ firstCount: Int, before: Int, _ quietSince: Instant?
   ) {
     let (now, count) = (loop.now, arrivedCount)
     let unixSeconds = (beginsAt + Int64(now.nanoseconds / 1_000_000)) / 1_000
@@ -442,15 +442,13 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       problems.append("\(count - before) were sent in quiet hours")
     }
     let seconds = Double(now.since(start).components.seconds)
-    // What a killed process has read is sent without being read again.
-    if let perSecond = plan.perSecond,
-      Double(count - firstCount) > Double(perSecond) * (seconds + (isFirst ? 1.25 : 6)) + 65
-    {
+    // What a killed process has left is sent at the same rate.
+    if let perSecond = plan.perSecond, Double(count - firstCount) > Double(perSecond) * (seconds + 1.25) + 1 {
       problems.append("\(count - firstCount) were sent in \(seconds) s, at \(perSecond)/s")
     }
     guard !hasEnded, problems.isEmpty else { return }
     _ = loop.schedule(at: now + .seconds(1)) { [self] in
-      look(loop, isFirst, since: start, firstCount, before: count, quietSince)
+      look(loop, since: start, firstCount, before: count, quietSince)
     }
   }
 }
