@@ -98,6 +98,8 @@ enum Seeds {
       49, 2_380,
       // A local send began to cut its audience anew after each call with which the store was away.
       831_546_851,
+      // What a killed process left was sent at once, whatever the campaign's rate.
+      990_019_682,
       // A mistake of the simulation: cancelled as a draft, so that it has no audience.
       83,
     ])
