@@ -62,6 +62,9 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// Held while the store is written: a thread that finds nothing to write must know that what
   /// another thread took is durable.
   private let writing = Mutex(Writing())
+  private typealias Asker = CheckedContinuation<Result<Void, UnsyncedList>, Never>
+  /// Those for whom the next write is.
+  private let askers = Mutex<[Asker]>([])
   /// Takes what the journal may not wait for while the store is away. Nil: the journal waits.
   private let deferred: DeferredChanges?
   /// Whether something is in it. Held while that changes.
@@ -99,8 +102,9 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// To be called before anything is accepted.
   package func tell(_ watcher: any IntakeWatcher) { self.watcher.withLock { $0 = watcher } }
 
-  /// Adds what the bridge has to write.
-  func change(_ change: (inout BridgeChanges) -> Void) { state.withLock { change(&$0.changes.bridge) } }
+  /// Adds what others have to write. What belongs to notifications is added before they can have
+  /// outcomes: it is never later than those in the store.
+  package func change(_ change: (inout IntakeChanges) -> Void) { state.withLock { change(&$0.changes) } }
 
   // MARK: IntakeRecorder
 
@@ -187,30 +191,54 @@ package final class OutcomeRecorder: IntakeRecorder {
   }
 
   package func makeDurable() throws(UnsyncedList) {
-    try writing.withLock { writing throws(UnsyncedList) in
-      if let failure = writing.failure { throw failure }
-      // Whatever has ended has its outcomes in what is written before.
-      let ends = campaigns.takeEnds()
-      do throws(UnsyncedList) {
-        try campaigns.syncLists()
-        while let changes = writing.changes ?? takeChanges() {
-          writing.changes = changes
-          try write(changes)
-          writing.changes = nil
+    try writing.withLock { writing throws(UnsyncedList) in try makeDurable(&writing) }
+  }
+
+  private func makeDurable(_ writing: inout Writing) throws(UnsyncedList) {
+    if let failure = writing.failure { throw failure }
+    // Whatever has ended has its outcomes in what is written before.
+    let ends = campaigns.takeEnds()
+    do throws(UnsyncedList) {
+      try campaigns.syncLists()
+      while let changes = writing.changes ?? takeChanges() {
+        writing.changes = changes
+        try write(changes)
+        writing.changes = nil
+      }
+      try campaigns.write(ends)
+      awaySince.store(0, ordering: .relaxed)
+      try clearDeferred()
+    } catch {
+      campaigns.putBack(ends)
+      if error.isAway {
+        if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
+      } else {
+        writing.failure = error
+      }
+      throw error
+    }
+  }
+
+  /// Returns when what was changed before the call is in the store. Whoever asks while it is
+  /// written shares the next write.
+  ///
+  /// - Throws: ``StoreError/Kind/away`` as well: it is written when the store is back.
+  package func makeChangesDurable() async throws(StoreError) {
+    let result = await withCheckedContinuation { continuation in
+      let isFirst = askers.withLock { askers in
+        askers.append(continuation)
+        return askers.count == 1
+      }
+      guard isFirst else { return }
+      clock.run { [self] in
+        let (asked, result) = writing.withLock { writing in
+          let asked = askers.withLock { exchange(&$0, with: []) }
+          return (asked, Result { () throws(UnsyncedList) in try makeDurable(&writing) })
         }
-        try campaigns.write(ends)
-        awaySince.store(0, ordering: .relaxed)
-        try clearDeferred()
-      } catch {
-        campaigns.putBack(ends)
-        if error.isAway {
-          if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
-        } else {
-          writing.failure = error
-        }
-        throw error
+        for asker in asked { asker.resume(returning: result) }
       }
     }
+    do throws(UnsyncedList) { try result.get() } catch { throw StoreError(error) }
   }
 
   /// ``makeDurable()`` on a thread that may block. A cancelled task waits for it too, but not for a

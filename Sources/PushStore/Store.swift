@@ -52,7 +52,6 @@ package protocol Store: Sendable {
   /// transaction.
   var writeCount: Int64 { get }
   func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification
-  func add(_ batch: StoredBatch) async throws(StoreError)
   func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch?
   /// How many of the notifications have which outcome; the rest has none yet.
   func outcomes(of parts: [StoredLines]) async throws(StoreError) -> OutcomeCounts
@@ -79,15 +78,6 @@ package protocol Store: Sendable {
   /// Forgets runs that ended before an instant, batches without runs, and older outcomes, in
   /// several short turns.
   func forget(endedBefore instant: StoreInstant) async throws(StoreError)
-
-  // MARK: References
-  //
-  // What callers wrote beside their notifications, and outcomes that no engine had to find out.
-
-  /// Returns when they are durable. Quickest in the order of lines.
-  func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError)
-  /// As ``write(_:)``, for a few notifications. Concurrent calls share a commit.
-  func settle(_ changes: IntakeChanges) async throws(StoreError)
 
   // MARK: Devices
 

@@ -90,12 +90,16 @@ package struct IntakeChanges: Sendable {
   /// Of these, outcomes that audiences' readers have decided. They come first.
   package var passed = OutcomeList()
   package var bridge = BridgeChanges()
+  /// What callers wrote beside notifications. The first time counts.
+  package var references: [(notification: StoredNotificationID, text: String)] = []
+  /// New batches, and further parts of those that are there.
+  package var batches: [StoredBatch] = []
 
   package init() {}
 
   package var isEmpty: Bool {
     began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && doubted.isEmpty && gone.isEmpty && ended.isEmpty
-      && bridge.isEmpty && outcomes.isEmpty && passed.isEmpty
+      && bridge.isEmpty && outcomes.isEmpty && passed.isEmpty && references.isEmpty && batches.isEmpty
   }
 
   /// Of it what must be durable before the journal's next record, with the runs that it needs: what
@@ -128,6 +132,8 @@ package struct IntakeChanges: Sendable {
     outcomes.append(later.outcomes)
     passed.append(later.passed)
     bridge.append(later.bridge)
+    references += later.references
+    batches += later.batches
   }
 }
 

@@ -63,11 +63,6 @@ package struct OutcomeList: Sendable {
 
   package init(_ groups: [OutcomeGroup]) { self.groups = groups }
 
-  /// When the last outcome of a group can have come.
-  package static func end(of group: OutcomeGroup) -> StoreInstant {
-    StoreInstant(milliseconds: group.at.milliseconds + milliseconds)
-  }
-
   package var isEmpty: Bool { groups.isEmpty }
 
   /// Adds outcomes, to a group that is there if they fit.

@@ -10,16 +10,6 @@ extension PostgreSQLStore {
     }
   }
 
-  package func settle(_ changes: IntakeChanges) async throws(StoreError) {
-    let (node, days) = (settings.writer, days)
-    // Whoever lost the answer asks for a run of its own, and nothing is counted twice.
-    try await pool.run(limit: Limit.request) { connection, deadline throws(StoreError) in
-      try days.prepare(changes.began.map(\.at), connection, by: deadline)
-      let free = try changes.acceptedLines(besides: connection, by: deadline)
-      _ = try connection.transaction(changes.statements(accepting: free, node: node), by: deadline)
-    }
-  }
-
   package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
     let key: [PostgreSQLValue] = [.int(id.run.high.stored), .int(Int64(id.run.low)), .int(Int64(id.line))]
     let rows = try await read([
@@ -53,23 +43,6 @@ extension PostgreSQLStore {
       found.outcome = .withoutNode(app: app)
     }
     return found
-  }
-
-  package func add(_ batch: StoredBatch) async throws(StoreError) {
-    let parts = batch.parts
-    try await write([
-      PostgreSQLStatement(
-        "INSERT INTO batches VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING", .uuid(batch.id), .text(batch.app),
-        .int(batch.rejectedCount), .instant(batch.createdAt)),
-      PostgreSQLStatement(
-        """
-        INSERT INTO batch_parts
-        SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-        ON CONFLICT DO NOTHING
-        """, .uuid(batch.id), .ints(parts.indices.map { Int64($0) }), .ints(parts.map(\.run.high.stored)),
-        .ints(parts.map { Int64($0.run.low) }), .ints(parts.map { Int64($0.lines.lowerBound) }),
-        .ints(parts.map { Int64($0.lines.upperBound) })),
-    ])
   }
 
   package func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch? {
@@ -200,25 +173,6 @@ extension PostgreSQLStore {
           SELECT 1 FROM batch_parts JOIN runs USING (high, low) WHERE batch = id) LIMIT $2)
       """, .instant(instant), portion: 2_000)
   }
-
-  package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {
-    for start in stride(from: 0, to: references.count, by: 10_000) {
-      let part = references[start..<min(references.count, start + 10_000)]
-      // Who drops the partition of a day waits for this.
-      let insert = PostgreSQLStatement(
-        """
-        WITH days AS (SELECT first, next FROM run_days WHERE next > $5 AND first <= $6 FOR KEY SHARE)
-        INSERT INTO notification_references (high, low, line, reference, day)
-        SELECT high, low, line, reference, coalesce(first, 0)
-        FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $7::bigint[])
-          AS added (high, low, line, reference, of_day) LEFT JOIN days ON of_day >= first AND of_day < next
-        ON CONFLICT DO NOTHING
-        """, .ints(part.map(\.0.run.high.stored)), .ints(part.map { Int64($0.0.run.low) }),
-        .ints(part.map { Int64($0.0.line) }), .texts(part.map(\.1)), .int(part.map(\.0.run.day).min() ?? 0),
-        .int(part.map(\.0.run.day).max() ?? 0), .ints(part.map(\.0.run.day)))
-      try await write([insert], part.count > 1_000 ? .bulk : .request)
-    }
-  }
 }
 
 extension StoredLines {
@@ -309,6 +263,8 @@ extension IntakeChanges {
           .ints(began.map(\.at.milliseconds)), .text(node), .int(days.min() ?? 0), .int(days.max() ?? 0),
           .ints(days)))
     }
+    if !references.isEmpty { statements += referenceStatements }
+    if !batches.isEmpty { statements += batchStatements }
     if !accepted.isEmpty {
       statements.append(
         PostgreSQLStatement(
@@ -354,6 +310,48 @@ extension IntakeChanges {
   /// Divides by zero unless the statement has written as many rows as it must: a run is missing.
   private static func checked(_ insert: String, by count: String) -> String {
     "WITH written AS (\(insert) RETURNING 1) SELECT 1 / (CASE WHEN count(*) = \(count) THEN 1 ELSE 0 END) FROM written"
+  }
+
+  private var referenceStatements: [PostgreSQLStatement] {
+    stride(from: 0, to: references.count, by: 10_000).map { start in
+      let part = references[start..<min(references.count, start + 10_000)]
+      let runs = part.map(\.notification.run)
+      // Who drops the partition of a day waits for this.
+      return PostgreSQLStatement(
+        """
+        WITH days AS (SELECT first, next FROM run_days WHERE next > $5 AND first <= $6 FOR KEY SHARE)
+        INSERT INTO notification_references (high, low, line, reference, day)
+        SELECT high, low, line, reference, coalesce(first, 0)
+        FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $7::bigint[])
+          AS added (high, low, line, reference, of_day) LEFT JOIN days ON of_day >= first AND of_day < next
+        ON CONFLICT DO NOTHING
+        """, .ints(runs.map(\.high.stored)), .ints(runs.map { Int64($0.low) }),
+        .ints(part.map { Int64($0.notification.line) }), .texts(part.map(\.text)), .int(runs.map(\.day).min() ?? 0),
+        .int(runs.map(\.day).max() ?? 0), .ints(runs.map(\.day)))
+    }
+  }
+
+  private var batchStatements: [PostgreSQLStatement] {
+    let parts = batches.flatMap { batch in batch.parts.map { (batch: batch.id, lines: $0) } }
+    return [
+      PostgreSQLStatement(
+        """
+        INSERT INTO batches SELECT DISTINCT ON (id) *
+        FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::bigint[]) AS added (id, app, rejected, at)
+        ORDER BY id ON CONFLICT DO NOTHING
+        """, .uuids(batches.map(\.id)), .texts(batches.map(\.app)), .ints(batches.map { Int64($0.rejectedCount) }),
+        .ints(batches.map(\.createdAt.milliseconds))),
+      PostgreSQLStatement(
+        """
+        INSERT INTO batch_parts SELECT batch,
+          coalesce((SELECT max(part) FROM batch_parts AS known WHERE known.batch = added.batch), -1)
+            + row_number() OVER (PARTITION BY batch ORDER BY n), high, low, first, last
+        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+          WITH ORDINALITY AS added (batch, high, low, first, last, n)
+        """, .uuids(parts.map(\.batch)), .ints(parts.map(\.lines.run.high.stored)),
+        .ints(parts.map { Int64($0.lines.run.low) }), .ints(parts.map { Int64($0.lines.lines.lowerBound) }),
+        .ints(parts.map { Int64($0.lines.lines.upperBound) })),
+    ]
   }
 
   private var notAcceptedStatement: PostgreSQLStatement {

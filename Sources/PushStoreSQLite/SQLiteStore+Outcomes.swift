@@ -56,26 +56,6 @@ extension SQLiteStore {
     }
   }
 
-  package func add(_ batch: StoredBatch) async throws(StoreError) {
-    try await writer.write { database in
-      let (high, low) = (batch.id.high.stored, batch.id.low.stored)
-      try database.execute(
-        sql: """
-          INSERT INTO batches (high, low, app, rejectedCount, createdAt) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
-          """,
-        arguments: [high, low, batch.app, batch.rejectedCount, batch.createdAt.milliseconds])
-      guard database.changesCount == 1 else { return }
-      for (index, part) in batch.parts.enumerated() {
-        try database.execute(
-          sql: "INSERT INTO batchParts VALUES (?, ?, ?, ?, ?, ?, ?)",
-          arguments: [
-            high, low, index, part.run.high.stored, Int64(part.run.low), Int64(part.lines.lowerBound),
-            Int64(part.lines.upperBound),
-          ])
-      }
-    }
-  }
-
   package func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch? {
     let key: StatementArguments = [id.high.stored, id.low.stored]
     return try await read { database in
@@ -213,6 +193,8 @@ struct OutcomeWriter {
     for entry in changes.began {
       try begin.execute(arguments: [entry.run.high.stored, Int64(entry.run.low), entry.app, entry.at.milliseconds])
     }
+    for entry in changes.references { try database.add(entry.text, to: entry.notification) }
+    for batch in changes.batches { try database.add(batch) }
     for entry in changes.accepted { try writeAccepted(entry.run, entry.lines, entry.confirmation) }
     for entry in changes.doubted { try write(entry) }
     let refuse = try database.cachedStatement(

@@ -1,5 +1,5 @@
 internal import GRDB
-package import PushStore
+internal import PushStore
 
 enum ReferenceSchema {
   /// Without a reference to `runs`: those are written later than a notification is acknowledged.
@@ -15,24 +15,6 @@ extension SQLiteStore {
   /// This many are written in a few milliseconds.
   private static let portion = 2_000
 
-  package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {
-    for start in stride(from: 0, to: references.count, by: Self.portion) {
-      let part = references[start..<min(references.count, start + Self.portion)]
-      try await writer.write { database in
-        let insert = try database.cachedStatement(
-          sql: "INSERT INTO notificationReferences VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
-        for (id, reference) in part {
-          try insert.execute(arguments: [id.run.high.stored, Int64(id.run.low), Int64(id.line), reference])
-        }
-      }
-    }
-  }
-
-  package func settle(_ changes: IntakeChanges) async throws(StoreError) {
-    let path = path
-    try await writer.write { database in try OutcomeWriter(database, path: path).write(changes) }
-  }
-
   /// Forgets references to runs that are forgotten or never were.
   ///
   /// - Parameter instant: runs that began before it and are not in the store. A run's identifier
@@ -45,5 +27,33 @@ extension SQLiteStore {
         WHERE high < ? AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.high = entry.high AND runs.low = entry.low)
         LIMIT ?)
       """, [max(0, instant.milliseconds) << 16], portion: Self.portion)
+  }
+}
+
+extension Database {
+  func add(_ reference: String, to id: StoredNotificationID) throws {
+    try cachedStatement(sql: "INSERT INTO notificationReferences VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
+      .execute(arguments: [id.run.high.stored, Int64(id.run.low), Int64(id.line), reference])
+  }
+
+  func add(_ batch: StoredBatch) throws {
+    let (high, low) = (batch.id.high.stored, batch.id.low.stored)
+    try cachedStatement(
+      sql: """
+        INSERT INTO batches (high, low, app, rejectedCount, createdAt) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+        """
+    ).execute(arguments: [high, low, batch.app, batch.rejectedCount, batch.createdAt.milliseconds])
+    let add = try cachedStatement(
+      sql: """
+        INSERT INTO batchParts SELECT
+          ?1, ?2, coalesce((SELECT max(part) + 1 FROM batchParts WHERE high = ?1 AND low = ?2), 0), ?3, ?4, ?5, ?6
+        """)
+    for part in batch.parts {
+      try add.execute(
+        arguments: [
+          high, low, part.run.high.stored, Int64(part.run.low), Int64(part.lines.lowerBound),
+          Int64(part.lines.upperBound),
+        ])
+    }
   }
 }

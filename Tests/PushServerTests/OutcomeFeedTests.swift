@@ -1,3 +1,4 @@
+internal import Carillon
 internal import PushService
 internal import PushStore
 internal import PushWire
@@ -8,30 +9,35 @@ internal import Testing
 
 @Suite("The feed of outcomes")
 struct OutcomeFeedTests {
-  @Test("what waited for its reference is read soon after it is there, also if nothing else comes")
-  func pending() async throws {
-    let store = SimulatedStore(StoreDisk())
-    let feed = OutcomeFeed(store: store, recorder: OutcomeRecorder(store: store), pending: PendingLabels())
-    let entries = OutcomeEntries(line: 1, token: String(repeating: "ab", count: 32), goneSince: nil, isDoubted: false)
-    let at = StoreInstant(milliseconds: 1_000)
-    var changes = IntakeChanges()
-    changes.outcomes = OutcomeList([
-      OutcomeGroup(
-        app: "news", origin: .run(StoredRunID(high: 1, low: 2), isBridge: false), state: "accepted", detail: "quiet",
-        at: at, count: 1, entries: entries.bytes)
-    ])
-    try store.write(changes)
-    let (clock, comma) = (MachineClock(), UInt8(ascii: ","))
-    var hold: PendingLabels.Hold? = feed.pending.hold("news", since: at)
-    #expect(try await feed.page("news", after: 0, limit: 10, separator: comma, wait: .zero, clock: clock).count == 0)
+  @Test("who waits at another node reads an outcome with its reference and its batch, soon after it is written")
+  func labels() async throws {
+    let disk = StoreDisk()
+    let (store, other) = (SimulatedStore(disk, node: "1"), SimulatedStore(disk, node: "2"))
+    let (recorder, clock) = (OutcomeRecorder(store: store), MachineClock())
+    let feed = OutcomeFeed(store: other, recorder: OutcomeRecorder(store: other))
+    let id = IntakeRunID(milliseconds: 1, random: 2)
+    let run = StoredRunID(id)
+    let token = String(repeating: "ab", count: 32)
+    let comma = UInt8(ascii: ",")
     async let waiting = feed.page("news", after: 0, limit: 10, separator: comma, wait: .seconds(600), clock: clock)
-    try await clock.sleep(for: .milliseconds(300))
-    withExtendedLifetime(hold) {}
-    hold = nil
+    let batch = StoredBatch(
+      id: StoredUUID(high: 3, low: 4), app: "news", parts: [StoredLines(run: run, lines: 1...1)], rejectedCount: 0,
+      createdAt: clock.now)
+    recorder.change { changes in
+      changes.references = [(StoredNotificationID(run: run, line: 1), "order 7")]
+      changes.batches = [batch]
+    }
+    recorder.began(id, app: "news", isBridge: false)
+    let entries = OutcomeEntries(line: 1, token: token, goneSince: nil, isDoubted: false)
+    recorder.accepted(id, entries, .quiet)
     let began = clock.uptime
+    try recorder.makeDurable()
     let page = try await waiting
     #expect(page.count == 1)
     #expect(clock.uptime.since(began) < .seconds(300))
-    #expect(String(decoding: page.object(), as: UTF8.self).hasSuffix(#"],"nextCursor":"1"}"#))
+    let text = String(decoding: page.object(), as: UTF8.self)
+    #expect(text.contains(#""reference":"order 7""#), "\(text)")
+    #expect(text.contains(#""batch":""#), "\(text)")
+    #expect(text.hasSuffix(#"],"nextCursor":"1"}"#))
   }
 }

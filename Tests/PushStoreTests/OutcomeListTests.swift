@@ -85,14 +85,15 @@ struct OutcomeListTests {
     let place = try StorePlace(kind)
     let store = try place.open()
     let other = StoredRunID(high: Self.run.high, low: 0x8000_0002)
-    try await store.add((1...5).map { (StoredNotificationID(run: Self.run, line: $0), "r\($0)") })
-    let batches = [(1, [(Self.run, 2...4), (other, 1...9)]), (2, [(Self.run, 7...7)])].map { number, parts in
+    var changes = IntakeChanges()
+    changes.references = (1...5).map { (StoredNotificationID(run: Self.run, line: $0), "r\($0)") }
+    changes.batches = [(1, [(Self.run, 2...4), (other, 1...9)]), (2, [(Self.run, 7...7)])].map { number, parts in
       StoredBatch(
         id: StoredUUID(high: 2, low: UInt64(number)), app: "news",
         parts: parts.map { StoredLines(run: $0.0, lines: UInt32($0.1.lowerBound)...UInt32($0.1.upperBound)) },
         rejectedCount: 0, createdAt: Self.at(1))
     }
-    for batch in batches { try await store.add(batch) }
+    try store.write(changes)
     func labels(_ run: StoredRunID, _ lines: ClosedRange<UInt32>) async throws -> ([String], [String]) {
       let found = try await store.labels(of: [StoredLines(run: run, lines: lines)])
       return (found.references.values.sorted(), found.batches.map { "\($0.batch.low) \($0.lines.lines)" }.sorted())

@@ -26,8 +26,8 @@ struct PartitionTests {
       (notification: StoredNotificationID(run: run, line: 21), state: "rejected", detail: "400 BadDeviceToken")
     ]
     changes.doubted = [StoredLines(run: run, lines: 3...4)]
+    changes.references = [(StoredNotificationID(run: run, line: 1), "reference")]
     try store.write(changes)
-    try await store.add([(StoredNotificationID(run: run, line: 1), "reference")])
   }
 
   private static func end(_ runs: [StoredRunID], at instant: StoreInstant, _ store: any Store) throws {
@@ -125,7 +125,7 @@ struct PartitionTests {
   @Test("several processes begin runs of new days while old ones are dropped: each has its outcomes")
   func together() async throws {
     let place = try StorePlace(.postgreSQL)
-    let stores = try (0..<3).map { _ in try place.open() }
+    let stores = try (0..<3).map { try place.open(node: "node-\($0)") }
     let days: [Int64] = [20_000, 20_001, 20_003]
     try await withThrowingTaskGroup { group in
       for (index, store) in stores.enumerated() {
@@ -137,7 +137,7 @@ struct PartitionTests {
               changes.began = [(run: run, app: "news", at: Self.at(day))]
               changes.accepted = [(run: run, lines: 1...5, confirmation: "confirmed")]
               if low % 2 == 0 { changes.ended = [(run: run, at: Self.at(day, 1))] }
-              try await store.settle(changes)
+              try store.write(changes)
             }
             try await store.forget(endedBefore: Self.at(20_002))
           }

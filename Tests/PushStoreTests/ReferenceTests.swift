@@ -13,12 +13,12 @@ struct ReferenceTests {
     // Runs that began in the milliseconds 1,000 and 2,000.
     let runs = [1_000, 2_000].map { StoredRunID(high: UInt64($0) << 16 | 0x7abc, low: 0x8000_0001) }
     let ids = runs.flatMap { run in (1...3_000).map { StoredNotificationID(run: run, line: $0) } }
-    try await store.add(ids.map { ($0, "order \($0.line)") })
     var changes = IntakeChanges()
+    changes.references = ids.map { ($0, "order \($0.line)") }
     changes.began = [(run: runs[0], app: "news", at: StoreInstant(milliseconds: 1_000))]
     changes.notAccepted = [(notification: ids[0], state: "suppressed", detail: "")]
     changes.ended = [(runs[0], StoreInstant(milliseconds: 3_000))]
-    try await store.settle(changes)
+    try store.write(changes)
     #expect(try await store.notification(ids[0]).outcome?.state == "suppressed")
     func known() async throws -> [Bool] {
       var known: [Bool] = []

@@ -18,19 +18,16 @@ struct RepetitionTests {
   func added(kind: StoreKind) async throws {
     let place = try StorePlace(kind)
     let store = try place.open()
-    let batch = StoredBatch(
-      id: StoredUUID(high: 2, low: 1), app: "news", parts: [StoredLines(run: Self.run, lines: 1...9)],
-      rejectedCount: 1, createdAt: Self.at(1))
     for text in ["first", "second"] {
       #expect(try await store.add(Self.key(1), by: nil))
-      try await store.add(batch)
       // The limit is one: it counts itself only once.
       #expect(try await store.add(Self.campaign(1), openLimit: 1))
-      try await store.add([(StoredNotificationID(run: Self.run, line: 1), text)])
+      var changes = IntakeChanges()
+      changes.references = [(StoredNotificationID(run: Self.run, line: 1), text)]
+      try store.write(changes)
       try await store.setFeedbackCursor(app: "news", to: text == "first" ? 9 : 3)
     }
     #expect(try await store.keys() == [Self.key(1)])
-    #expect(try await store.batch(batch.id) == batch)
     #expect(try await store.campaigns(app: "news", before: nil, limit: 9) == [Self.campaign(1).head])
     #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 1)).reference == "first")
     #expect(try await store.feedbackCursor(app: "news") == 9)
@@ -88,7 +85,6 @@ struct RepetitionTests {
     doubted.doubted = [Self.run, missing, Self.run].map { StoredLines(run: $0, lines: 1...3) }
     for changes in [accepted, refused, doubted] {
       #expect(throws: StoreError.self) { try store.write(changes) }
-      await #expect(throws: StoreError.self) { try await store.settle(changes) }
     }
     #expect(try await store.goneDevices(app: "news", after: 0, limit: 9).isEmpty)
     #expect(try await store.notification(StoredNotificationID(run: Self.run, line: 1)).outcome == nil)

@@ -99,7 +99,7 @@ struct StoreCopyTests {
       EndedConnection(connection: .max, from: nil, recentFrom: 4, at: at(8), lastSign: at(9))
     ]
     changes.bridge.addAlreadyDelivered(3, app: "news", at: at(8))
-    try await store.settle(changes)
+    try store.write(changes)
     try await store.forgetForwarded(before: at(0), life: BridgeLife(lastSign: at(50), pause: 60))
     var campaign = StoredCampaign(
       id: StoredUUID(high: 3, low: 2), app: "news", state: "running", content: Array("{}".utf8), createdAt: at(5))

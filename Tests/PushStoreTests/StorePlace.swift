@@ -33,9 +33,11 @@ final class StorePlace: Sendable {
   }
 
   /// As often as a test likes, but once at a time.
-  func open() throws(StoreError) -> any Store {
+  /// - Parameter node: who writes, if several do.
+  func open(node: String = "n1") throws(StoreError) -> any Store {
     if let disk { return SimulatedStore(disk, hasLedger: true) }
-    guard let database else { return try SQLiteStore(path: folder.path("store.db")) }
+    guard var database else { return try SQLiteStore(path: folder.path("store.db")) }
+    database.node = node
     return try PostgreSQLStore(database)
   }
 

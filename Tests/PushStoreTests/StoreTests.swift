@@ -205,7 +205,13 @@ struct StoreTests {
       id: StoredUUID(high: .max, low: 1), app: "news",
       parts: [StoredLines(run: other, lines: 5...9), StoredLines(run: Self.run, lines: 1...UInt32.max)],
       rejectedCount: 3, createdAt: StoreInstant(milliseconds: 7))
-    try await store.add(batch)
+    for part in batch.parts {
+      var changes = IntakeChanges()
+      var known = batch
+      known.parts = [part]
+      changes.batches = [known]
+      try store.write(changes)
+    }
     #expect(try await store.batch(batch.id) == batch)
     #expect(try await store.batch(StoredUUID(high: 0, low: 1)) == nil)
     try store.close()
@@ -274,7 +280,9 @@ struct StoreTests {
         rejectedCount: 0, createdAt: StoreInstant(milliseconds: 1))
     }
     let (queued, old, empty) = (batch(1, [gone, Self.run]), batch(2, [gone]), batch(3, []))
-    for batch in [queued, old, empty] { try await store.add(batch) }
+    var added = IntakeChanges()
+    added.batches = [queued, old, empty]
+    try store.write(added)
     let late = StoreInstant(milliseconds: 1_000_000)
     try await store.forget(endedBefore: late)
     #expect(try await store.batch(queued.id) == queued, "it may have notifications that wait")

@@ -43,9 +43,12 @@ final class AppIntake: Sendable {
   /// Accepts notifications and returns what each is called, in the same order, when all of them are
   /// in the journal.
   ///
-  /// - Parameter queued: called when they wait here.
+  /// - Parameters:
+  ///   - assigned: see ``PushApp/take(_:assigned:answer:)``.
+  ///   - queued: called when they wait here.
   func submit(
-    _ notifications: [(PreparedNotification, DeviceToken)], queued: () -> Void = {}
+    _ notifications: [(PreparedNotification, DeviceToken)],
+    assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void, queued: () -> Void
   ) async throws(CarillonError) -> [NotificationID] {
     guard !notifications.isEmpty else { return [] }
     let answers = AnswerCount()
@@ -54,6 +57,7 @@ final class AppIntake: Sendable {
       IntakeBatch(notifications),
       assigned: { ranges, run, line in
         answers.expect(1)
+        assigned(ranges, run, line)
         for (offset, index) in ranges.joined().enumerated() {
           names[index] = NotificationID(run: run, line: line + UInt32(offset))
         }

@@ -59,14 +59,18 @@ extension PushApp {
 
   /// The same for notifications that are checked already.
   ///
-  /// - Parameter queued: called when ``queuedByteCount`` has them, before they are in the journal.
+  /// - Parameters:
+  ///   - assigned: see ``take(_:assigned:answer:)``.
+  ///   - queued: called when ``queuedByteCount`` has them, before they are in the journal.
   package func submit(
-    _ notifications: [(PreparedNotification, DeviceToken)], queued: () -> Void = {}
+    _ notifications: [(PreparedNotification, DeviceToken)],
+    assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void = { _, _, _ in },
+    queued: () -> Void = {}
   ) async throws(CarillonError) -> [NotificationID] {
     guard let intake = try await core.runtime(of: entry).intake else {
       throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
     }
-    return try await intake.submit(notifications, queued: queued)
+    return try await intake.submit(notifications, assigned: assigned, queued: queued)
   }
 
   /// The memory of everything that was handed to ``submit(_:)`` and given to no connection yet,

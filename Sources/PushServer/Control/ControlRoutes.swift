@@ -27,7 +27,7 @@ struct ControlRoutes: Sendable {
         sessions: dashboard.sessions))
     router.add(
       middleware: Idempotency(access: access, store: store) { [membership] in membership.current })
-    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake, pending: feed.pending)
+    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake)
       .add(to: router)
     router.add(middleware: CommonPool())
     router.add(

@@ -133,7 +133,7 @@ package final class Daemon: Sendable {
     ) { [store] () async throws(StoreError) in
       try await store.keys()
     }
-    feed = OutcomeFeed(store: store, recorder: outcomes, pending: PendingLabels())
+    feed = OutcomeFeed(store: store, recorder: outcomes)
     metrics.observe(deployment)
   }
 

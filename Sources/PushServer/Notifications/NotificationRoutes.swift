@@ -10,7 +10,6 @@ struct NotificationRoutes: Sendable {
   let store: any Store
   let outcomes: OutcomeRecorder
   let intake: IntakeLimit
-  let pending: PendingLabels
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
@@ -33,8 +32,10 @@ struct NotificationRoutes: Sendable {
     if let id = body.device {
       guard let device = try await store.device(id: id, app: app.id) else { throw Self.unknownDevice(id) }
       guard !device.isSuppressed else {
-        let ids = try await suppress([(token: device.token, reference: body.reference)], app)
-        return Self.accepted(ids.first, state: "finished")
+        try demandStore()
+        let id = suppress([(token: device.token, reference: body.reference)], app).first
+        try await demandChanges()
+        return Self.accepted(id, state: "finished")
       }
       token = try DeviceToken(bytes: device.token)
     } else if let known = body.token {
@@ -43,12 +44,17 @@ struct NotificationRoutes: Sendable {
       throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
     }
     let notification = try app.prepare(body.notification)
-    if body.reference != nil { try demandStore() }
-    let hold = body.reference.map { _ in pending.hold(app.id, since: access.clock.now) }
-    let ids = try await app.submit([(notification, token)]) { room.release() }
+    let reference = body.reference
+    if reference != nil { try demandStore() }
+    let ids = try await app.submit([(notification, token)]) { _, run, line in
+      guard let reference else { return }
+      let id = StoredNotificationID(run: StoredRunID(run), line: line)
+      outcomes.change { $0.references.append((id, reference)) }
+    } queued: {
+      room.release()
+    }
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
-    if let reference = body.reference { try await add([(StoredNotificationID(id), reference)]) }
-    withExtendedLifetime(hold) {}
+    if reference != nil { try await demandChanges() }
     return Self.accepted(id, state: "queued", warnings: notification.requestWarnings)
   }
 
@@ -87,24 +93,14 @@ struct NotificationRoutes: Sendable {
     // Reading a large body takes a while.
     try await grant.demand()
     try demandStore()
-    let hold = pending.hold(app.id, since: access.clock.now)
-    var parts: [StoredLines] = []
-    // First, because it can fail while nothing is sent yet.
-    for id in try await suppress(body.suppressed, app) { parts.append(id) }
-    if !body.notifications.isEmpty {
-      let ids = try await app.submit(body.notifications) { room.release() }
-      for id in ids { parts.append(id) }
-      if !body.references.isEmpty {
-        try await add(body.references.map { (StoredNotificationID(ids[$0.index]), $0.text) })
-      }
-    }
     let now = access.clock.now
-    let run = IntakeRunID(milliseconds: UInt64(now.milliseconds), random: .random(in: 0 ... .max))
+    let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
     let name = NotificationID(run: run, line: .random(in: 0 ... .max))
     let batch = StoredBatch(
-      id: StoredUUID(name), app: app.id, parts: parts, rejectedCount: body.rejectedCount, createdAt: now)
-    try await kept { () throws(StoreError) in try await store.add(batch) }
-    withExtendedLifetime(hold) {}
+      id: StoredUUID(name), app: app.id, parts: [], rejectedCount: body.rejectedCount, createdAt: now)
+    if !body.notifications.isEmpty { try await submit(body, to: app, as: batch) { room.release() } }
+    if body.notifications.isEmpty || !body.suppressed.isEmpty { suppress(body.suppressed, app, in: batch) }
+    try await demandChanges()
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
       let queuedCount = body.notifications.count + body.suppressed.count
@@ -124,14 +120,34 @@ struct NotificationRoutes: Sendable {
     guard outcomes.awayDuration == nil else { throw Problem.unavailable("The store cannot be written at present.") }
   }
 
-  private func add(_ references: [(StoredNotificationID, String)]) async throws {
-    try await kept { () throws(StoreError) in try await store.add(references) }
+  private func submit(
+    _ body: BatchRequest, to app: PushApp, as batch: StoredBatch, queued: () -> Void
+  ) async throws(CarillonError) {
+    let references = Dictionary(uniqueKeysWithValues: body.references.map { ($0.index, $0.text) })
+    _ = try await app.submit(
+      body.notifications,
+      assigned: { places, run, first in
+        let run = StoredRunID(run)
+        let count = UInt32(places.reduce(0) { $0 + $1.count })
+        var part = batch
+        part.parts = [StoredLines(run: run, lines: first...(first + count - 1))]
+        outcomes.change { changes in
+          changes.batches.append(part)
+          guard !references.isEmpty else { return }
+          for (line, place) in zip(first..., places.joined()) {
+            guard let text = references[place] else { continue }
+            changes.references.append((StoredNotificationID(run: run, line: line), text))
+          }
+        }
+      }, queued: queued)
   }
 
-  /// Writes what belongs to notifications that are in the journal. They are sent whatever is
-  /// answered, so that the caller of a store that has just gone away waits for it.
-  private func kept(_ write: () async throws(StoreError) -> Void) async throws {
-    do { try await access.clock.waiting(write) } catch {
+  /// Waits until what belongs to notifications is in the store. Those in the journal are sent
+  /// whatever is answered, so that the caller of a store that has just gone away waits for it.
+  private func demandChanges() async throws {
+    do {
+      try await access.clock.waiting { () throws(StoreError) in try await outcomes.makeChangesDurable() }
+    } catch {
       var problem = Problem(describing: error)
       problem.isDoubtful = true
       throw problem
@@ -151,33 +167,34 @@ struct NotificationRoutes: Sendable {
     return found
   }
 
-  /// Stores notifications to suppressed devices with their outcome: nothing is sent.
+  /// Records notifications to suppressed devices with their outcome: nothing is sent.
   ///
   /// - Returns: what each is called, in the same order.
-  private func suppress(
-    _ notifications: [(token: [UInt8], reference: String?)], _ app: PushApp
-  ) async throws -> [NotificationID] {
-    guard !notifications.isEmpty else { return [] }
+  @discardableResult private func suppress(
+    _ notifications: [(token: [UInt8], reference: String?)], _ app: PushApp, in batch: StoredBatch? = nil
+  ) -> [NotificationID] {
     let now = access.clock.now
     let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
     let ids = notifications.indices.map { NotificationID(run: run, line: UInt32($0 + 1)) }
-    var changes = IntakeChanges()
-    changes.began = [(run: StoredRunID(run), app: app.id, at: now)]
-    changes.notAccepted = ids.map {
-      (notification: StoredNotificationID($0), state: Outcome.Kind.suppressed.rawValue, detail: "")
+    let stored = StoredRunID(run)
+    outcomes.change { changes in
+      if var batch {
+        if let last = ids.last { batch.parts = [StoredLines(run: stored, lines: 1...last.line)] }
+        changes.batches.append(batch)
+      }
+      guard !ids.isEmpty else { return }
+      changes.began.append((run: stored, app: app.id, at: now))
+      for (id, notification) in zip(ids, notifications) {
+        let name = StoredNotificationID(id)
+        changes.notAccepted.append((notification: name, state: Outcome.Kind.suppressed.rawValue, detail: ""))
+        if let reference = notification.reference { changes.references.append((name, reference)) }
+        let entry = OutcomeEntries(
+          line: UInt64(id.line), token: Digest.hexadecimal(notification.token), goneSince: nil, isDoubted: false)
+        changes.outcomes.append(
+          OutcomeGroup(.suppressed, entry, app: app.id, of: .run(stored, isBridge: false), at: now))
+      }
+      changes.ended.append((stored, now))
     }
-    for (index, notification) in notifications.enumerated() {
-      let entry = OutcomeEntries(
-        line: UInt64(index + 1), token: Digest.hexadecimal(notification.token), goneSince: nil, isDoubted: false)
-      changes.outcomes.append(
-        OutcomeGroup(.suppressed, entry, app: app.id, of: .run(StoredRunID(run), isBridge: false), at: now))
-    }
-    changes.ended = [(StoredRunID(run), now)]
-    try await store.settle(changes)
-    let written = zip(ids, notifications).compactMap { id, notification in
-      notification.reference.map { (StoredNotificationID(id), $0) }
-    }
-    if !written.isEmpty { try await store.add(written) }
     return ids
   }
 
@@ -247,16 +264,4 @@ struct NotificationRoutes: Sendable {
 
 extension StoredNotificationID {
   init(_ id: NotificationID) { self.init(run: StoredRunID(id.run), line: id.line) }
-}
-
-extension [StoredLines] {
-  /// Adds a notification. Neighbours become one part.
-  fileprivate mutating func append(_ id: NotificationID) {
-    let run = StoredRunID(id.run)
-    if let last, last.run == run, last.lines.upperBound &+ 1 == id.line {
-      self[count - 1].lines = last.lines.lowerBound...id.line
-    } else {
-      append(StoredLines(run: run, lines: id.line...id.line))
-    }
-  }
 }

@@ -6,7 +6,6 @@ internal import PushWire
 struct OutcomeFeed: Sendable {
   let store: any Store
   let recorder: OutcomeRecorder
-  let pending: PendingLabels
 
   /// Outcomes as objects, each with a separator behind it.
   struct Page: Sendable {
@@ -26,7 +25,7 @@ struct OutcomeFeed: Sendable {
   }
 
   private static let pause = Duration.milliseconds(100)
-  /// Other nodes write outcomes, too, and what is pending ends without a sign.
+  /// Other nodes write outcomes, too.
   private static let lookInterval = Duration.seconds(1)
 
   /// The next outcomes.
@@ -52,10 +51,7 @@ struct OutcomeFeed: Sendable {
   }
 
   private func page(_ app: String, after number: Int64, limit: Int, separator: UInt8) async throws -> Page {
-    // Asked for before the groups are read: what is noted from now on is of later ones.
-    let fence = pending.oldest(app)
-    let found = try await store.outcomeGroups(app: app, after: number, limit: limit)
-    let groups = fence.map { fence in found.prefix { OutcomeList.end(of: $0) < fence } } ?? found[...]
+    let groups = try await store.outcomeGroups(app: app, after: number, limit: limit)
     let lines = try groups.flatMap { group throws(OutcomeEntries.Damage) in try group.lines }
     let labels = lines.isEmpty ? NotificationLabels() : try await store.labels(of: lines)
     var page = Page(first: groups.first?.at, last: number)

@@ -154,7 +154,7 @@ package final class BridgeApp: Sendable {
     let now = clock.now
     state.counts.alreadyDelivered += count
     state.counts.lastAlreadyDelivered = now
-    outcomes.change { $0.addAlreadyDelivered(count, app: id, at: now) }
+    outcomes.change { $0.bridge.addAlreadyDelivered(count, app: id, at: now) }
   }
 
   private func write(
@@ -171,8 +171,8 @@ package final class BridgeApp: Sendable {
       run: StoredRunID(high: frames.line.high, low: frames.line.low), firstLine: frames.line.line,
       digests: frames.digests.bytes, at: now, isRecognised: isRecognised)
     outcomes.change { changes in
-      changes.countLimit = memory.count
-      changes.add(entry)
+      changes.bridge.countLimit = memory.count
+      changes.bridge.add(entry)
     }
   }
 
@@ -213,7 +213,7 @@ package final class BridgeApp: Sendable {
   func ended(_ link: BridgeLink, _ end: BridgeEnd, _ remainder: BridgeRemainder, now: Instant) -> [UInt64] {
     state.withLock { state in
       outcomes.change {
-        $0.ended.append(
+        $0.bridge.ended.append(
           EndedConnection(connection: link.id, from: remainder.from, recentFrom: remainder.recentFrom, at: clock.now))
       }
       defer { forgetEnds(&state) }
@@ -231,7 +231,7 @@ package final class BridgeApp: Sendable {
     guard !forgotten.isEmpty else { return }
     outcomes.change { changes in
       for connection in forgotten {
-        changes.ended.append(EndedConnection(connection: connection, from: nil, recentFrom: nil, at: clock.now))
+        changes.bridge.ended.append(EndedConnection(connection: connection, from: nil, recentFrom: nil, at: clock.now))
       }
     }
   }

@@ -110,7 +110,7 @@ package final class BridgeApps: Sendable {
     let now = clock.now
     outcomes.change { changes in
       for connection in connections.sorted() {
-        changes.ended.append(
+        changes.bridge.ended.append(
           EndedConnection(connection: connection, from: nil, recentFrom: nil, at: now, lastSign: lastSign))
       }
     }

@@ -12,10 +12,6 @@ extension SimulatedStore {
     noteWrite(next)
   }
 
-  package func settle(_ changes: IntakeChanges) async throws(StoreError) {
-    try await call { contents throws(StoreError) in try contents.write(changes, by: node) }
-  }
-
   package func notification(_ id: StoredNotificationID) async throws(StoreError) -> StoredNotification {
     try await call { contents in
       var found = StoredNotification()
@@ -67,19 +63,7 @@ extension SimulatedStore {
     }
   }
 
-  package func add(_ batch: StoredBatch) async throws(StoreError) {
-    try await call { contents in contents.batches[batch.id] = contents.batches[batch.id] ?? batch }
-  }
-
   package func batch(_ id: StoredUUID) async throws(StoreError) -> StoredBatch? { try await call { $0.batches[id] } }
-
-  package func add(_ references: [(StoredNotificationID, String)]) async throws(StoreError) {
-    try await call { contents in
-      for (id, reference) in references where contents.references[id.run]?[id.line] == nil {
-        contents.references[id.run, default: [:]][id.line] = reference
-      }
-    }
-  }
 
   package func goneDevices(
     app: String, after cursor: Int64, limit: Int
@@ -170,6 +154,14 @@ extension StoreContents {
       var run = runs[began.run] ?? OutcomeRun(app: began.app, node: node)
       (run.endedAt, run.node, run.isLost) = (nil, node, false)
       runs[began.run] = run
+    }
+    for (id, text) in changes.references where references[id.run]?[id.line] == nil {
+      references[id.run, default: [:]][id.line] = text
+    }
+    for batch in changes.batches {
+      var known = batches[batch.id] ?? batch
+      if batches[batch.id] != nil { known.parts += batch.parts }
+      batches[batch.id] = known
     }
     for entry in changes.accepted { runs[entry.run]?.accept(entry.lines, entry.confirmation) }
     for entry in changes.notAccepted {
