@@ -330,9 +330,7 @@ extension SendPlan.Entry {
         "\(payloadFile) has the placeholder {{\(column)}}, but a broadcast to a channel has no token file to fill it "
           + "from")
     }
-    // A notification has at least one byte of token; the request's path is the channel's, and does
-    // not say it.
-    return .list(TokenList([TokenBytes(bytes: [0])].compactMap { $0 }), count: 1)
+    return .list(TokenList([TokenBytes(bytes: PushNotification.broadcastToken)].compactMap { $0 }), count: 1)
   }
 }
 

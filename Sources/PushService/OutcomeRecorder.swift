@@ -11,6 +11,8 @@ package final class OutcomeRecorder: IntakeRecorder {
   private struct Run {
     var app: String
     var isBridge: Bool
+    /// Its notifications are broadcasts to it.
+    var channel: String?
     var acknowledgedLine: UInt64 = 0
   }
 
@@ -34,6 +36,7 @@ package final class OutcomeRecorder: IntakeRecorder {
 
     mutating func list(_ outcome: Outcome, of id: StoredRunID, _ entries: OutcomeEntries, at instant: StoreInstant) {
       guard let run = runs[id] else { return }
+      let entries = run.channel.map { entries.broadcast(to: $0) } ?? entries
       changes.outcomes.append(
         OutcomeGroup(outcome, entries, app: run.app, of: .run(id, isBridge: run.isBridge), at: instant))
     }
@@ -108,10 +111,10 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   // MARK: IntakeRecorder
 
-  package func began(_ run: IntakeRunID, app: String, isBridge: Bool) {
+  package func began(_ run: IntakeRunID, app: String, isBridge: Bool, channel: String?) {
     let id = StoredRunID(run)
     state.withLock { state in
-      state.runs[id] = Run(app: app, isBridge: isBridge)
+      state.runs[id] = Run(app: app, isBridge: isBridge, channel: channel)
       state.changes.began.append((run: id, app: app, at: clock.now))
     }
   }
@@ -151,9 +154,10 @@ package final class OutcomeRecorder: IntakeRecorder {
     let gone = outcome.saysGone ? goneDevice(app, token, since: goneSince) : nil
     state.withLock { state in
       state.changes.notAccepted.append((notification: notification, state: name, detail: detail))
-      if let gone { state.changes.gone.append(gone) }
+      let channel = state.runs[notification.run]?.channel
+      if let gone, channel == nil { state.changes.gone.append(gone) }
       state.list(outcome, of: notification.run, entries, at: now)
-      state.recent[app, default: []].append(Recent(at: now, token: token, state: name, detail: detail))
+      state.recent[app, default: []].append(Recent(at: now, token: channel ?? token, state: name, detail: detail))
       // All but the latest are removed together, so that each costs little.
       if let count = state.recent[app]?.count, count >= 4 * Self.recentLimit {
         state.recent[app]?.removeFirst(count - Self.recentLimit)

@@ -12,6 +12,7 @@ struct CampaignContextTests {
       credential: .certificate(file: "/news.pem", key: "/news.key"))
     app.gateway = AppConfiguration.Gateway(host: "localhost", port: 1)
     app.feedbackService = AppConfiguration.Gateway(host: "localhost", port: 2)
+    app.channelService = AppConfiguration.Gateway(host: "localhost", port: 3)
     app.trustedAuthorities = "/ca.pem"
     app.proxy = AppConfiguration.Proxy(.https, host: "proxy", port: 17)
     app.proxy?.login = .username("carillon", passwordFile: "/proxy.pass")
@@ -70,12 +71,14 @@ struct CampaignContextTests {
   func earlier() throws {
     let bytes = try JSONEncoder().encode(StoredApp(Self.app))
     var fields = try #require(try JSONSerialization.jsonObject(with: bytes) as? [String: Any])
-    for key in ["openCampaignCount", "bridgeClients", "feedbackService", "proxy"] { fields[key] = nil }
+    let later = ["openCampaignCount", "bridgeClients", "feedbackService", "channelService", "proxy"]
+    for key in later { fields[key] = nil }
     fields["queueByteCount"] = 1_000_000
     fields["timeZone"] = "Europe/Berlin"
     let older = try JSONSerialization.data(withJSONObject: fields)
     var expected = Self.app
     expected.feedbackService = nil
+    expected.channelService = nil
     expected.proxy = nil
     #expect(try JSONDecoder().decode(StoredApp.self, from: older).app == expected)
   }

@@ -67,7 +67,7 @@ struct IntakeRunTests {
   }
 
   private struct Forgetful: IntakeRecorder {
-    func began(_ run: IntakeRunID, app: String, isBridge: Bool) {}
+    func began(_ run: IntakeRunID, app: String, isBridge: Bool, channel: String?) {}
     func acknowledged(_ run: IntakeRunID, through line: UInt64) {}
     func accepted(_ run: IntakeRunID, _ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {}
     func notAccepted(

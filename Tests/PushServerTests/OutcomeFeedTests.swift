@@ -27,7 +27,7 @@ struct OutcomeFeedTests {
       changes.references = [(StoredNotificationID(run: run, line: 1), "order 7")]
       changes.batches = [batch]
     }
-    recorder.began(id, app: "news", isBridge: false)
+    recorder.began(id, app: "news", isBridge: false, channel: nil)
     let entries = OutcomeEntries(line: 1, token: token, goneSince: nil, isDoubted: false)
     recorder.accepted(id, entries, .quiet)
     let began = clock.uptime

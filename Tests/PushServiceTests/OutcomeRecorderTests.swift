@@ -20,7 +20,7 @@ struct OutcomeRecorderTests {
     let recorder = OutcomeRecorder(store: store)
     let run = IntakeRunID(milliseconds: 1, random: 2)
     let notification = StoredNotificationID(run: StoredRunID(run), line: 5)
-    recorder.began(run, app: "news", isBridge: false)
+    recorder.began(run, app: "news", isBridge: false, channel: nil)
     recorder.accepted(run, Self.entries(5), .confirmed)
     try recorder.makeIntakeDurable()
     #expect(try await store.notification(notification).outcome == nil)
@@ -38,7 +38,7 @@ struct OutcomeRecorderTests {
     let list = DeferredList(disk)
     let recorder = OutcomeRecorder(store: SimulatedStore(contents, loop, away), deferred: DeferredChanges(list))
     let run = IntakeRunID(milliseconds: 1, random: 2)
-    recorder.began(run, app: "news", isBridge: false)
+    recorder.began(run, app: "news", isBridge: false, channel: nil)
     recorder.accepted(run, Self.entries(5), .confirmed)
     #expect(throws: UnsyncedList.self) { try recorder.makeDurable() }
     // Of the write that is under way, and of the next one.
@@ -84,7 +84,7 @@ struct OutcomeRecorderTests {
     let list = DeferredList(disk)
     let recorder = OutcomeRecorder(store: store, deferred: DeferredChanges(list))
     let run = IntakeRunID(milliseconds: 1, random: 2)
-    recorder.began(run, app: "news", isBridge: false)
+    recorder.began(run, app: "news", isBridge: false, channel: nil)
     recorder.doubted(run, lines: [4])
     try recorder.makeIntakeDurable()
     recorder.doubted(run, lines: [5])
@@ -105,7 +105,7 @@ struct OutcomeRecorderTests {
     let store = try SQLiteStore(path: place.path("store.db"))
     let recorder = OutcomeRecorder(store: store)
     let run = IntakeRunID(milliseconds: 1, random: 2)
-    recorder.began(run, app: "news", isBridge: false)
+    recorder.began(run, app: "news", isBridge: false, channel: nil)
     recorder.accepted(run, Self.entries(1), .confirmed)
     let writing = Task {
       while !Task.isCancelled { await Task.yield() }

@@ -51,7 +51,7 @@ final class IntakeBook: IntakeRecorder {
     state = Mutex(State(absences: SeededGenerator(seed: seed ^ 0xA3A7)))
   }
 
-  func began(_ run: IntakeRunID, app: String, isBridge: Bool) {}
+  func began(_ run: IntakeRunID, app: String, isBridge: Bool, channel: String?) {}
   func acknowledged(_ run: IntakeRunID, through line: UInt64) {}
 
   func accepted(_ run: IntakeRunID, _ entries: OutcomeEntries, _ confirmation: PushWire.Confirmation) {

@@ -56,6 +56,7 @@ enum Rules {
     ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
     ("Sources/PushGateway/Faults/", "fault rules compare token bytes in place"),
     ("Sources/Carillon/Campaign/FileFingerprint.swift", "a file is read in blocks of raw memory"),
+    ("Sources/Carillon/Channels/", "the link's raw bytes go to an HTTP/2 session"),
     ("Sources/Carillon/Feedback/", "the link's raw bytes are decoded in place"),
     ("Sources/PushSend/Lists/", "lists are opened, synced and replaced by the C library"),
     ("Sources/PushBench/Run/", "the simulator is a child process, and tokens lie in one block of memory"),

@@ -97,6 +97,10 @@ def main(url, key):
     assert {item.outcome for item in outcomes} == {"accepted"}, outcomes
     assert [item.reference for item in outcomes if item.id == queued.id] == ["one"], outcomes
 
+    # The trial's gateway has no service that manages channels.
+    refused = known["post_channel"].sync("news", client=client, body=models.PostChannelBody.from_dict({"store": "last"}))
+    assert isinstance(refused, models.Problem) and refused.status == 409, refused
+
     copy = call("post_backup").payload.read()
     assert copy.startswith(b"SQLite format 3\0"), copy[:16]
     refused = known["get_app"].sync("absent", client=client)

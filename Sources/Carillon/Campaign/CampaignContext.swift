@@ -164,6 +164,7 @@ struct StoredApp: Codable, Sendable {
   private var pingInterval: Duration
   private var gateway: Endpoint?
   private var feedbackService: Endpoint?
+  private var channelService: Endpoint?
   private var trust: String?
   private var proxy: Proxy?
   private var connections: ClosedRange<Int>
@@ -195,6 +196,7 @@ struct StoredApp: Codable, Sendable {
     pingInterval = app.http2.pingInterval
     gateway = app.gateway?.endpoint
     feedbackService = app.feedbackService?.endpoint
+    channelService = app.channelService?.endpoint
     trust = app.trustedAuthorities
     proxy = app.proxy.map { proxy in
       Proxy(
@@ -221,6 +223,7 @@ struct StoredApp: Codable, Sendable {
     app.http2.pingInterval = pingInterval
     app.gateway = gateway.map(AppConfiguration.Gateway.init)
     app.feedbackService = feedbackService.map(AppConfiguration.Gateway.init)
+    app.channelService = channelService.map(AppConfiguration.Gateway.init)
     app.trustedAuthorities = trust
     if let proxy {
       var stored = AppConfiguration.Proxy(

@@ -24,6 +24,26 @@ extension AppConfiguration {
     return Endpoint(host: host, port: 2196)
   }
 
+  /// Where its channels are managed: the service that it names, else Apple's for its environment
+  /// (HTTP2ProviderAPI.md, section 6).
+  ///
+  /// - Throws: ``CarillonError/ErrorCode/configuration``.
+  func channelServiceOrDefault() throws(CarillonError) -> Endpoint {
+    guard transport.isHTTP2 else {
+      throw CarillonError(
+        .configuration, "The app \(id) uses the binary protocol, which has no channels: set transport: http2")
+    }
+    if let channelService { return channelService.endpoint }
+    guard gateway == nil else {
+      throw CarillonError(
+        .configuration, "The app \(id) has a gateway of its own: set channels.service, which manages its channels")
+    }
+    return switch environment {
+    case .production: Endpoint(host: "api-manage-broadcast.push.apple.com", port: 2196)
+    case .sandbox: Endpoint(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
+    }
+  }
+
   /// Apple's hosts are treated politely: 3,000 a minute, enough for a campaign in which one token
   /// in a thousand is refused. Any other gateway is its owner's: 60,000.
   package var connectionsPerMinuteOrDefault: Int {

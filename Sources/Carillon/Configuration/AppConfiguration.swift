@@ -28,6 +28,9 @@ public struct AppConfiguration: Hashable, Sendable {
   public var gateway: Gateway?
   /// The binary protocol's feedback service. Default nil: Apple's, or port 2196 of ``gateway``.
   public var feedbackService: Gateway?
+  /// The service that manages broadcast channels (HTTP/2). Default nil: Apple's for the
+  /// environment, unless ``gateway`` is set.
+  public var channelService: Gateway?
   /// A PEM file with the authorities that the gateway's certificate is checked against. Default
   /// nil: the system's.
   public var trustedAuthorities: String?

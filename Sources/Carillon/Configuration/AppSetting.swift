@@ -63,6 +63,7 @@ package struct AppSetting: Sendable {
     AppSetting("command", .word(\.commandWord, ["0", "1", "2"]), only: .binary),
     AppSetting("gateway", .gateway(\.gateway)),
     AppSetting("feedback.service", .gateway(\.feedbackService), only: .binary, isLive: true),
+    AppSetting("channels.service", .gateway(\.channelService), only: .http2, isLive: true),
     AppSetting("trust", .file(\.trustedAuthorities)),
     AppSetting("proxy", .proxy(\.proxy), isLive: true),
     AppSetting("connections.min", .integer(\.leastConnections, Bounds.connections)),

@@ -84,6 +84,9 @@ final class AppIntake: Sendable {
     }
   }
 
+  /// Whether its channel has a run, or may have one.
+  func hasRoom(for broadcast: PreparedNotification) -> Bool { queues.hasRoom(for: broadcast.group) }
+
   /// Every run accepts nothing more, and ends when everything that it accepted has its outcome.
   ///
   /// - Returns: what opens when all have ended.
@@ -94,7 +97,7 @@ final class AppIntake: Sendable {
   private func begin(_ queue: Queue, _ group: PreparedNotification.Group) {
     let isTaken = runtime.engine.jobs.put { [self] in
       await send(queue) { run throws(CarillonError) in
-        recorder.began(run.id, app: runtime.entry.id, isBridge: group.isBridge)
+        recorder.began(run.id, app: runtime.entry.id, isBridge: group.isBridge, channel: group.channel)
         let campaign = group.campaign()
         let number = try await runtime.engine.begin(
           campaign, app: runtime.entry.id, context: CampaignContext(intakeRun: run.id, isBridge: group.isBridge))
@@ -114,7 +117,8 @@ final class AppIntake: Sendable {
     queues.add(queue)
     // At once, so that later requests for one of them find it. Earlier outcomes are in the
     // recorder.
-    recorder.began(id, app: runtime.entry.id, isBridge: isBridge)
+    recorder.began(
+      id, app: runtime.entry.id, isBridge: isBridge, channel: campaign.headers?.channelIdentifier)
     recorder.acknowledged(id, through: .max)
     engine.jobs.put { [self] in
       await send(queue) { _ throws(CarillonError) in

@@ -73,6 +73,12 @@ extension PushApp {
     return try await intake.submit(notifications, assigned: assigned, queued: queued)
   }
 
+  /// Whether a broadcast can be submitted: false while as many channels as an app may use at one
+  /// time have been used within the last minute.
+  package func hasRoom(for broadcast: PreparedNotification) -> Bool {
+    entry.runtime?.intake?.hasRoom(for: broadcast) ?? true
+  }
+
   /// The memory of everything that was handed to ``submit(_:)`` and given to no connection yet,
   /// acknowledged or not.
   package var queuedByteCount: Int { entry.runtime?.intake?.queuedByteCount ?? 0 }

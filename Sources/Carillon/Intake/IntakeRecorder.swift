@@ -9,8 +9,10 @@ package import PushWire
 package protocol IntakeRecorder: Sendable {
   /// A run begins, or resumes after a restart.
   ///
-  /// - Parameter isBridge: the bridge has taken its notifications in.
-  func began(_ run: IntakeRunID, app: String, isBridge: Bool)
+  /// - Parameters:
+  ///   - isBridge: the bridge has taken its notifications in.
+  ///   - channel: they are broadcasts to it; nil: they are to devices.
+  func began(_ run: IntakeRunID, app: String, isBridge: Bool, channel: String?)
 
   /// Everything up to a line of the run is in the journal.
   func acknowledged(_ run: IntakeRunID, through line: UInt64)

@@ -10,6 +10,8 @@ final class IntakeRun: QueueOwner {
 
   /// What became of notifications is forgotten run by run, after the run's end, so none goes on for
   /// longer than an hour. A run's lines must fit an identifier.
+  /// Channels with a run of their own at one time: each costs memory, and rows in a store.
+  static let channelLimit = 500
   static let limits = Queue.Limits(idle: .seconds(60), age: .seconds(3600), lines: UInt64(UInt32.max))
 
   let id: IntakeRunID

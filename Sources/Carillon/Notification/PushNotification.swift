@@ -38,6 +38,9 @@ public struct PushNotification: Hashable, Sendable {
   public var id: UUID?
   /// The channel of a broadcast, which goes to no device (`apns-channel-id`, HTTP/2).
   package var channel: String?
+  /// In the place of a broadcast's token, of which a notification has at least a byte: its path is
+  /// the channel's.
+  package static let broadcastToken: [UInt8] = [0]
 
   /// What is sent to the device.
   public enum Content: Hashable, Sendable {

@@ -281,6 +281,14 @@ final class NotificationQueues<Owner: QueueOwner>: Sendable {
     }
   }
 
+  /// Whether a group may have a queue: each channel has one of its own.
+  func hasRoom(for group: Group) -> Bool {
+    guard group.channel != nil else { return true }
+    return state.withLock { state in
+      state.byGroup[group] != nil || state.byGroup.keys.count { $0.channel != nil } < IntakeRun.channelLimit
+    }
+  }
+
   private func queue(for group: Group) -> (Queue, isNew: Bool) {
     state.withLock { state in
       if let queue = state.byGroup[group] { return (queue, false) }

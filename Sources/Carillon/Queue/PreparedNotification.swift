@@ -21,6 +21,9 @@ package final class PreparedNotification: Sendable {
     var payload: [UInt8]?
     /// The bridge has taken them in.
     var isBridge = false
+
+    /// To which they are broadcasts; nil: they are to devices.
+    var channel: String? { headers?.channelIdentifier }
   }
 
   package let payload: [UInt8]
@@ -46,6 +49,9 @@ package final class PreparedNotification: Sendable {
     self.payload = payload
     let seconds = notification.expiration?.sharedUnixSeconds(now: now)
     let headers = Self.headers(notification, app: app, kind: kind, expiration: seconds)
+    if notification.channel != nil, headers == nil {
+      throw CarillonError(.payload, "A broadcast to a channel needs HTTP/2, and the app speaks the binary protocol.")
+    }
     let findings = Self.findings(
       payload: payload, priority: notification.priority?.rawValue, app: app, kind: kind, headers: headers)
     if let error = findings.first(where: { $0.severity == .error }) { throw CarillonError(.payload, error.sentence) }

@@ -42,7 +42,7 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      let channel = try await options.service().create(storing: store)
+      let channel = try await options.ask { service throws(ChannelFailure) in try await service.create(storing: store) }
       // The identifier alone on its line, for use in a shell.
       StandardStream.output.writeLine(
         options.json ? ChannelCommand.json(channel, stores: store) : channel.escapedForTerminal)
@@ -58,7 +58,7 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      let channels = try await options.service().list()
+      let channels = try await options.ask { service throws(ChannelFailure) in try await service.list() }
       if options.json { return StandardStream.output.writeLine(JSONWriter.text { $0.field("channels", channels) }) }
       if !channels.isEmpty { StandardStream.output.writeLine(Self.lines(channels)) }
     }
@@ -77,7 +77,7 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      let storage = try await options.service().storage(of: channel)
+      let storage = try await options.ask { service throws(ChannelFailure) in try await service.storage(of: channel) }
       if options.json { return StandardStream.output.writeLine(ChannelCommand.json(channel, stores: storage)) }
       let what =
         storage == .none ? "nothing: a broadcast reaches only devices that are online" : "the most recent broadcast"
@@ -95,7 +95,7 @@ struct ChannelCommand: ParsableCommand {
 
     func run() async throws {
       try options.check()
-      try await options.service().delete(channel)
+      try await options.ask { service throws(ChannelFailure) in try await service.delete(channel) }
       guard options.json else { return }
       let text = JSONWriter.text {
         $0.field("channel", channel)
@@ -105,3 +105,5 @@ struct ChannelCommand: ParsableCommand {
     }
   }
 }
+
+extension ChannelService.Storage: ExpressibleByArgument {}

@@ -44,15 +44,6 @@ struct ChannelOptions: ParsableArguments {
     if let config {
       let configuration = try failing { try DeploymentConfiguration.read(file: config) }
       let found = try failing(flag: "--app") { try configuration.app(app, file: config) }
-      guard found.transport.isHTTP2 else {
-        throw CommandFailure.usage(
-          "The app \(found.id) uses the binary protocol, which has no channels: set transport: http2")
-      }
-      guard found.gateway == nil || gateway != nil else {
-        throw CommandFailure.usage(
-          "--gateway HOST:PORT of the management service is missing: in \(config) the app \(found.id) has a "
-            + "gateway of its own")
-      }
       return found
     }
     guard let credential = key.file.map(AppCredential.tokenKey) ?? identity.files.map(AppCredential.certificate) else {
@@ -66,10 +57,12 @@ struct ChannelOptions: ParsableArguments {
     return own
   }
 
-  func service() throws -> ChannelService {
+  /// What the service answers.
+  func ask<Answer>(_ question: (ChannelService) async throws(ChannelFailure) -> Answer) async throws -> Answer {
     let app = try chosenApp()
-    return try failing(flag: config == nil ? "--topic" : nil, for: .configuration) {
+    let service = try failing(flag: config == nil ? "--topic" : nil, for: .configuration) {
       try ChannelService(for: app, at: gateway.flatMap(Endpoint.init), unixSeconds: Int64(NIOLoop.wallClock))
     }
+    do throws(ChannelFailure) { return try await question(service) } catch { throw error.error }
   }
 }

@@ -36,6 +36,7 @@ struct ControlRoutes: Sendable {
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
+    ChannelRoutes(access: access).add(to: router)
     CampaignRoutes(
       access: access, runner: campaigns, reports: dashboard.reports, intake: intake
     ).add(to: router)

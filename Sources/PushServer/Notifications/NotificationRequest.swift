@@ -6,7 +6,7 @@ internal import PushWire
 
 /// One notification as a request describes it.
 struct NotificationRequest: Sendable {
-  /// Nil: ``device`` is set.
+  /// Nil: ``device`` is set, or the notification has a channel.
   var token: DeviceToken?
   var device: StoredUUID?
   var notification: PushNotification
@@ -14,25 +14,36 @@ struct NotificationRequest: Sendable {
   var reference: String?
 
   private static let fields =
-    FieldReader.notificationFields + ["token", "deviceId", "expiration", "reference"]
+    FieldReader.notificationFields + ["token", "deviceId", "channel", "expiration", "reference"]
   /// Characters.
   static let referenceLimit = 128
+  /// Bytes; the identifiers of Apple's channels have 24.
+  static let channelLimit = 128
 
   /// - Parameter isLine: one of a batch.
   /// - Throws: ``Problem`` naming the field that is wrong.
   init(parsing bytes: ArraySlice<UInt8>, isLine: Bool = false) throws {
     let fields = try FieldReader(parsing: bytes, fields: Self.fields, isLine: isLine)
     notification = try fields.notification()
-    switch (try fields.text("token"), try fields.text("deviceId")) {
-    case (let text?, nil):
+    switch (try fields.text("token"), try fields.text("deviceId"), try fields.text("channel")) {
+    case (let text?, nil, nil):
       token = try DeviceToken(registered: text, pointer: "/token")
-    case (nil, let text?):
+    case (nil, let text?, nil):
       guard let id = StoredUUID(text) else {
         throw fields.wrong("deviceId", "The device's id must be as the service made it.")
       }
       device = id
-    case (nil, nil): throw fields.wrong("token", "The device's token or deviceId is missing.")
-    case (_?, _?): throw fields.wrong("deviceId", "It has a token already.")
+    case (nil, nil, let channel?):
+      guard !isLine else {
+        throw fields.wrong("channel", "A broadcast is a request of its own, and no line of a batch.")
+      }
+      guard channel.utf8.count <= Self.channelLimit else {
+        throw fields.wrong("channel", "The channel has more than \(Self.channelLimit) bytes.")
+      }
+      notification.channel = channel
+    case (nil, nil, nil): throw fields.wrong("token", "The device's token or deviceId is missing.")
+    case (_, _, _?): throw fields.wrong("channel", "A broadcast to a channel goes to no device.")
+    case (_?, _?, nil): throw fields.wrong("deviceId", "It has a token already.")
     }
     if let number = try fields.integer("expiration") {
       guard let seconds = UInt32(exactly: number) else {

@@ -41,9 +41,15 @@ struct NotificationRoutes: Sendable {
     } else if let known = body.token {
       token = known
     } else {
-      throw Problem.malformed("The device's token or deviceId is missing.", pointer: "/token")
+      token = try DeviceToken(bytes: PushNotification.broadcastToken)
     }
     let notification = try app.prepare(body.notification)
+    guard app.hasRoom(for: notification) else {
+      throw Problem(
+        .tooManyRequests, "Too many channels", "As many channels of this app as may be at one time are in use.",
+        action: "Wait until broadcasts to other channels have been sent, which frees each of them within a minute.",
+        retryAfter: 60)
+    }
     let reference = body.reference
     if reference != nil { try demandStore() }
     let ids = try await app.submit([(notification, token)]) { _, run, line in

@@ -35,7 +35,7 @@ struct OutcomeText {
       (campaign, isBridge) = (id, false)
     }
     start = Array(#"","at":"\#(InstantText.text(group.at))","id":""#.utf8)
-    middle = Array(#"","app":\#(JSONText.quoted(group.app)),"token":""#.utf8)
+    middle = Array(#"","app":\#(JSONText.quoted(group.app)),""#.utf8)
     var end = #"","outcome":\#(JSONText.quoted(group.state))"#
     if !group.detail.isEmpty { end += #","reason":\#(JSONText.quoted(group.detail))"# }
     if let campaign { end += #","campaign":"\#(campaign.text)""# }
@@ -63,6 +63,7 @@ struct OutcomeText {
     bytes += start
     bytes += id(entry.line).description.utf8
     bytes += middle
+    bytes += (entry.isChannel ? #"channel":""# : #"token":""#).utf8
     if entry.isText {
       JSONText.appendEscaped(String(decoding: entry.token, as: UTF8.self), to: &bytes)
     } else {

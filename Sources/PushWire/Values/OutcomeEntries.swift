@@ -17,6 +17,8 @@ package struct OutcomeEntries: Hashable, Sendable {
     static let length: UInt8 = 16
     /// In the place of the token is the text of a malformed one.
     static let text: UInt8 = 32
+    /// That text is the identifier of a channel, of a broadcast.
+    static let channel: UInt8 = 64
   }
 
   /// What is kept of a malformed token.
@@ -47,12 +49,25 @@ package struct OutcomeEntries: Hashable, Sendable {
 
   package var count: Int { lines.count }
 
+  /// The same, as broadcasts to a channel.
+  package func broadcast(to channel: String) -> OutcomeEntries {
+    var (entries, reader) = (OutcomeEntries(), Reader(bytes))
+    let text = Array(channel.utf8.prefix(Self.textByteCountLimit))
+    while let entry = try? reader.next() {
+      unsafe text.withUnsafeBytes {
+        unsafe entries.append(line: entry.line, token: $0, isDoubted: entry.isDoubted, isText: true, isChannel: true)
+      }
+    }
+    return entries
+  }
+
   /// - Parameter token: at most 100 bytes; of a text, 256.
   package mutating func append(
     line: UInt64, token: UnsafeRawBufferPointer, goneSince: UInt64? = nil, isDoubted: Bool = false,
-    isText: Bool = false
+    isText: Bool = false, isChannel: Bool = false
   ) {
     var flags: UInt8 = (isDoubted ? Flag.doubted : 0) | (isText ? Flag.text : 0)
+    if isChannel { flags |= Flag.channel }
     var distance: UInt64?
     if let last = lines.last, line > last {
       if line != last + 1 { (flags, distance) = (flags | Flag.distance, line - last) }
@@ -85,6 +100,8 @@ package struct OutcomeEntries: Hashable, Sendable {
     /// The token, or the text of a malformed one.
     package var token: ArraySlice<UInt8>
     package var isText: Bool
+    /// That text is the identifier of a channel, of a broadcast.
+    package var isChannel: Bool
     /// Another copy of it may have been sent.
     package var isDoubted: Bool
     /// In milliseconds since 1970.
@@ -120,8 +137,8 @@ package struct OutcomeEntries: Hashable, Sendable {
       let token = bytes[place..<place + Int(count)]
       place += Int(count)
       return Entry(
-        line: line, token: token, isText: isText, isDoubted: flags & Flag.doubted != 0,
-        goneSince: flags & Flag.gone != 0 ? try number() : nil)
+        line: line, token: token, isText: isText, isChannel: flags & Flag.channel != 0,
+        isDoubted: flags & Flag.doubted != 0, goneSince: flags & Flag.gone != 0 ? try number() : nil)
     }
 
     private mutating func number() throws(Damage) -> UInt64 {

@@ -1,4 +1,3 @@
-internal import Carillon
 internal import PushEngine
 internal import PushTransport
 internal import PushWire
@@ -38,15 +37,16 @@ final class ProviderExchange: LinkDelegate {
   ///   - authorization: the value of that header, or nil where the dialer shows a certificate.
   ///   - dialer: to the endpoint, as a client that demands h2.
   ///   - timeout: for everything together.
+  ///   - loop: nil: a thread of its own.
   static func run(
     _ template: RequestTemplate, authorization: String?, to endpoint: Endpoint, through dialer: SocketDialer,
-    timeout: Duration
+    timeout: Duration, on loop: (any Loop)?
   ) async throws(CarillonError) -> HTTP2Reply {
     let exchange = ProviderExchange(template, authorization: authorization, endpoint: endpoint)
-    let loops = LoopGroup(threads: 1)
+    let loops = loop == nil ? LoopGroup(threads: 1) : nil
+    guard let loop = loop ?? loops?.loops.first else { throw CarillonError(.gateway, "There is no thread") }
     let result = await withCheckedContinuation { continuation in
       exchange.state.withLock { $0.ending = continuation }
-      let loop = loops.loops[0]
       loop.execute {
         let link = dialer.dial(on: loop, delegate: exchange)
         _ = loop.schedule(at: loop.now + timeout) {
@@ -55,7 +55,7 @@ final class ProviderExchange: LinkDelegate {
         }
       }
     }
-    await loops.shutDown()
+    await loops?.shutDown()
     return try result.get()
   }
 
