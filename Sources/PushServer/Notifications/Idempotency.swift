@@ -62,10 +62,17 @@ struct Idempotency: RouterMiddleware {
       holder: incarnation())
     let place = RunningRequests.Place(caller: caller.keyID, key: key)
     let isFirst = Self.running.add(place)
-    defer { if isFirst { Self.running.remove(place) } }
+    defer { Self.running.remove(place) }
     // The store could not be written when it was refused.
     if isFirst, Self.running.isLeft(place) { try await withdraw(entry, place) }
-    switch try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt)) {
+    var found = try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt))
+    // Of two at the same time, the second one here may be the first one there.
+    let isAlone = Self.running.isAlone(place)
+    if isAlone, found == .begun {
+      // The other one may have ended since.
+      found = try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt))
+    }
+    switch found {
     case .new: return try await carryOut(request, body, entry, place, context, next)
     case .answered(let answer): return Self.response(answer)
     case .different:
@@ -73,7 +80,7 @@ struct Idempotency: RouterMiddleware {
         .unprocessableContent, "Key used before", "Another request had this Idempotency-Key.",
         action: "Give each request a key of its own, and repeat a request unchanged.")
     case .begunElsewhere,
-      .begun where !isFirst:
+      .begun where !isAlone:
       throw Problem(.conflict, "Still running", "A request with this Idempotency-Key is still running.", retryAfter: 1)
     case .begun:
       throw Problem(
@@ -162,15 +169,28 @@ private final class RunningRequests: Sendable {
     let key: String
   }
 
-  private let places = Mutex<Set<Place>>([])
+  private let places = Mutex<[Place: Int]>([:])
   private let left = Mutex<Set<Place>>([])
 
   /// While the disk is full. With more, a repetition is refused as if the process had been killed.
   private static let leftLimit = 10_000
 
   /// - Returns: false if it is there already.
-  func add(_ place: Place) -> Bool { places.withLock { $0.insert(place).inserted } }
-  func remove(_ place: Place) { places.withLock { _ = $0.remove(place) } }
+  func add(_ place: Place) -> Bool {
+    places.withLock { places in
+      places[place, default: 0] += 1
+      return places[place] == 1
+    }
+  }
+
+  func remove(_ place: Place) {
+    places.withLock { places in
+      let left = places[place, default: 0] - 1
+      places[place] = left > 0 ? left : nil
+    }
+  }
+
+  func isAlone(_ place: Place) -> Bool { places.withLock { $0[place] == 1 } }
 
   func leave(_ place: Place) { left.withLock { if $0.count < Self.leftLimit { $0.insert(place) } } }
   func forget(_ place: Place) { left.withLock { _ = $0.remove(place) } }
