@@ -73,6 +73,29 @@ struct DashboardTests {
     await site.end()
   }
 
+  @Test("the page of an app draws what it did lately, and the overview how fast it was")
+  func charts() async throws {
+    let site = try await Self.site(rules: "http2: { refuse: [ { prefixes: [dead], reason: BadDeviceToken } ] }")
+    let key = try await site.serve.key(["--scope", "read", "--scope", "send"])
+    let browser = Browser(site.service.api)
+    _ = try await browser.logIn(key)
+    #expect(try await browser.get("/apps/news").text.contains("Nothing is known yet."))
+    let lines = (0..<40).map { ServeSite.body(HTTP2Site.token($0, prefix: $0 < 30 ? "00" : "dead")) }
+    _ = try await site.serve.request(
+      site.service.api, "/v1/apps/news/notifications:batch", key: key, body: lines.joined(separator: "\n"))
+    try await waitUntil("the outcomes are drawn") {
+      try await browser.get("/apps/news").text.contains("30 accepted, 10 not accepted, at most ")
+    }
+    let page = try await browser.get("/apps/news").text
+    #expect(page.contains(/<path class="accepted" d="M\d+ 1000v-\d+h1v\d+z/))
+    #expect(page.contains(/<path class="others" d="M\d+ \d+v-\d+h1v\d+z/))
+    #expect(page.contains(/lately half within [\d.]+ m?s, 99 of 100 within [\d.]+ m?s/))
+    #expect(try await browser.get("/apps/news?span=day").text.contains("30 accepted, 10 not accepted"))
+    #expect(try await browser.get("/apps/chat").text.contains("0 accepted, 0 not accepted"))
+    #expect(try await browser.get("/").text.contains("<svg class=\"spark\""))
+    await site.end()
+  }
+
   @Test("forms of other sites, other hosts and other sessions change nothing")
   func foreignForms() async throws {
     let site = try await Self.site()

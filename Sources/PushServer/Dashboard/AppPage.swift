@@ -6,11 +6,16 @@ internal import PushStore
 internal import PushWire
 
 extension Dashboard {
-  /// - Parameter sent: the identifier of a test notification; nil: none was sent.
-  func app(_ id: String, _ viewer: Page.Viewer, sent: Substring?) async throws -> Page {
+  /// - Parameters:
+  ///   - sent: the identifier of a test notification; nil: none was sent.
+  ///   - span: of the charts.
+  func app(_ id: String, _ viewer: Page.Viewer, sent: Substring?, span: Substring?) async throws -> Page {
     let app = try visibleApp(id, viewer)
     let status = app.status
     let alarms = try await alarms([(app: id, status: status)]).filter { $0.app != nil }
+    let chart = Chart(
+      statistics.history(id) ?? AppHistory(bounds: Metric.deliveryBounds),
+      span.flatMap { AppHistory.Span(rawValue: String($0)) } ?? .minutes, now: access.clock.now)
     var test = HTML.empty
     if let sent = sent.flatMap({ NotificationID($0) }) { test = try await testResult(sent, app) }
     return Page(
@@ -21,6 +26,7 @@ extension Dashboard {
         \(HTML.when(viewer.may(.admin), pauseForm(id, status, viewer)))
         </div>
         \(AlarmList.html(alarms, isAboutOneApp: true))
+        \(chart.section(path: "/apps/\(id.asPathSegment)"))
         <div class="columns">
         \(facts(app, status))
         \(account(app))

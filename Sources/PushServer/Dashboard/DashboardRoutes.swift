@@ -27,7 +27,9 @@ struct DashboardRoutes: Sendable {
     }
     router.get("apps/{app}") { request, context in
       await page(request) { viewer in
-        try await dashboard.app(context.parameter("app"), viewer, sent: request.uri.queryParameters["sent"])
+        let parameters = request.uri.queryParameters
+        return try await dashboard.app(
+          context.parameter("app"), viewer, sent: parameters["sent"], span: parameters["span"])
       }
     }
     for (action, isPause) in [("pause", true), ("resume", false)] {

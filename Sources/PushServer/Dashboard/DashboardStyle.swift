@@ -85,6 +85,38 @@ extension DashboardAssets {
     dt { color: var(--soft); }
     dd { margin: 0; overflow-wrap: anywhere; }
 
+    .spark { width: 5rem; height: 1.1rem; margin-right: .6rem; vertical-align: text-bottom; }
+    .spark path { fill: var(--accent); }
+    #charts h2 { margin: 0; }
+    .spans { margin: 0; display: flex; gap: 1rem; }
+    .spans a { text-decoration: none; }
+    .spans a[aria-current] { color: var(--text); font-weight: 600; box-shadow: 0 2px 0 var(--accent); }
+    figure { margin: 1rem 0 0; }
+    figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1rem; align-items: baseline; }
+    figcaption .hint { flex-basis: 100%; }
+    .key { font-size: .88rem; color: var(--soft); white-space: nowrap; }
+    .key::before {
+      content: ""; display: inline-block; width: .8em; height: .8em; margin-right: .4em; border-radius: 2px;
+      background: currentcolor; vertical-align: -.05em;
+    }
+    .key.accepted::before { background: var(--good); }
+    .key.others::before { background: var(--bad); }
+    .key.stood::before { background: var(--warn-back); outline: 1px solid var(--warn); outline-offset: -1px; }
+    .key.half::before { background: var(--accent); }
+    .key.most::before { background: var(--soft); }
+    .plot { position: relative; margin-top: .4rem; border: solid var(--line); border-width: 1px 0; }
+    .plot svg { display: block; width: 100%; height: 7.5rem; }
+    .plot .top { position: absolute; top: 0; left: 0; font-size: .78rem; color: var(--soft); }
+    .plot .accepted { fill: var(--good); }
+    .plot .others { fill: var(--bad); }
+    .plot .stood { fill: var(--warn-back); }
+    .plot .half, .plot .most {
+      fill: none; stroke: var(--accent); stroke-width: 2; vector-effect: non-scaling-stroke; stroke-linecap: round;
+      stroke-linejoin: round;
+    }
+    .plot .most { stroke: var(--soft); stroke-width: 1.5; }
+    .axis { display: flex; justify-content: space-between; font-size: .78rem; color: var(--soft); }
+
     .badge {
       display: inline-block; padding: .08rem .6rem; border-radius: 1rem; font-size: .82rem; font-weight: 600;
       vertical-align: middle; background: var(--quiet-back); color: var(--text); white-space: nowrap;

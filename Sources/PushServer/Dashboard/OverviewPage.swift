@@ -102,7 +102,8 @@ extension Dashboard {
       <tr>
       <th scope="row"><a href="/apps/\(app.id.asPathSegment)">\(app.id)</a></th>
       <td data-label="State">\(StateBadge.html(status))</td>
-      <td data-label="Rate" class="number">\(NumberText.rate(statistics.rate(app.id)))</td>
+      <td data-label="Rate" class="number rate">\(Chart.sparkline(statistics.history(app.id)))\
+      \(NumberText.rate(statistics.rate(app.id)))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.settled - account.accepted))</td>
       <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>

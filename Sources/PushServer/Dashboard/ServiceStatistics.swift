@@ -7,19 +7,29 @@ internal import PushWire
 internal import ServiceLifecycle
 internal import Synchronization
 
-/// How fast each app and each campaign sends, over the last minute. For the dashboard and the API.
+/// How fast each app and each campaign sends, over the last minute, and what apps did lately. For
+/// the dashboard and the API.
 final class ServiceStatistics: Sendable {
   private let rates = Mutex<[String: RateWindow]>([:])
+  private let histories = Mutex<[String: AppHistory]>([:])
   private let paces = Mutex<[StoredUUID: RateWindow]>([:])
   private let journalDirectory: String
   private let storePath: String
+  private let durations: @Sendable (String) -> [Int]
 
-  init(journalDirectory: String, storePath: String) {
-    (self.journalDirectory, self.storePath) = (journalDirectory, storePath)
+  /// - Parameter durations: by app, how many of its notifications the gateway took how long for, as
+  ///   ``Metric/deliveryDuration`` has it.
+  init(
+    journalDirectory: String, storePath: String, durations: @escaping @Sendable (String) -> [Int] = { _ in [] }
+  ) {
+    (self.journalDirectory, self.storePath, self.durations) = (journalDirectory, storePath, durations)
   }
 
   /// Notifications of an app that got their outcome, per second, over the last minute.
   func rate(_ app: String) -> Double { rates.withLock { $0[app]?.perSecond ?? 0 } }
+
+  /// Nil: the app is new.
+  func history(_ app: String) -> AppHistory? { histories.withLock { $0[app] } }
 
   /// Notifications of a campaign that get their outcome in a second, over the last minute; 0 while
   /// that is not known, and when none got it lately.
@@ -33,12 +43,32 @@ final class ServiceStatistics: Sendable {
   }
 
   func sample(_ deployment: Deployment, now: Instant) {
-    let counts = deployment.apps.map { app in
+    var counts: [(key: String, count: Int)] = []
+    var samples: [String: AppHistory.Sample] = [:]
+    for app in deployment.apps {
       // Whether campaigns stand still is known from one look to the next.
       _ = app.campaignStall
-      return (app.id, app.tally.account.settled)
+      let account = app.tally.account
+      counts.append((app.id, account.settled))
+      samples[app.id] = AppHistory.Sample(
+        accepted: account.accepted, others: account.settled - account.accepted, pending: app.status.pendingCount,
+        durations: durations(app.id))
     }
     rates.withLock { Self.sample(&$0, counts, now) }
+    note(samples, now: now)
+  }
+
+  /// - Parameter samples: of every app.
+  func note(_ samples: [String: AppHistory.Sample], now: Instant) {
+    histories.withLock { histories in
+      var kept: [String: AppHistory] = [:]
+      for (app, sample) in samples {
+        var history = histories[app] ?? AppHistory(bounds: Metric.deliveryBounds)
+        history.add(sample, now: now)
+        kept[app] = history
+      }
+      histories = kept
+    }
   }
 
   /// What is not counted any longer is forgotten.

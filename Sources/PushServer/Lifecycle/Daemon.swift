@@ -115,7 +115,8 @@ package final class Daemon: Sendable {
       outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(log))
     } catch { throw CarillonError(.journal, "\(error)") }
     statistics = ServiceStatistics(
-      journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.store.base(besides: file))
+      journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.store.base(besides: file),
+      durations: { [metrics] in metrics.deliveryDurations($0) })
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)

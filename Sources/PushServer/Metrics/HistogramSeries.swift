@@ -60,6 +60,12 @@ final class Histograms: Sendable {
     }
   }
 
+  /// Nil: there is none yet.
+  func known(_ description: MetricDescription, _ labels: (String, String)...) -> HistogramSeries? {
+    let key = Key(name: description.name, labels: labels.flatMap { [$0, $1] })
+    return state.withLock { state in state.indices[key].map { state.series[$0] } }
+  }
+
   /// None of these apps is exported any longer.
   func remove(apps: [String]) {
     state.withLock { state in

@@ -32,7 +32,9 @@ enum Metric {
   static let deliveryDuration = histogram(
     "carillon_delivery_duration_seconds",
     "How long a notification took, by stage: gateway is from the socket to the outcome.",
-    .durations(milliseconds: [5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000]))
+    deliveryBounds)
+  static let deliveryBounds = HistogramBounds.durations(
+    milliseconds: [5, 10, 25, 50, 100, 250, 1_000, 5_000, 30_000, 300_000])
   static let batchSize = histogram(
     "carillon_batch_notifications", "Notifications that were written to a connection together.",
     .counts([1, 4, 16, 64, 256, 1_024]))

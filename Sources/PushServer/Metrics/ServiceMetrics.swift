@@ -35,6 +35,11 @@ final class ServiceMetrics: Sendable {
 
   func note(_ state: DatabaseState?) { database.withLock { $0 = state } }
 
+  /// How many notifications of an app its gateway took how long for, by bucket.
+  func deliveryDurations(_ app: String) -> [Int] {
+    histograms.known(Metric.deliveryDuration, ("app", app), ("stage", "gateway"))?.bucketCounts ?? []
+  }
+
   /// Apps that were removed are exported no longer. To be called when the deployment has them no
   /// longer, and before one of the same name is added.
   func remove(apps ids: [String]) {
