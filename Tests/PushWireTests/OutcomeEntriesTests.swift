@@ -26,7 +26,8 @@ struct OutcomeEntriesTests {
         unsafe entries.append(line: line, token: $0, goneSince: since, isDoubted: isDoubted, isText: isText)
       }
       expected.append(
-        OutcomeEntries.Entry(line: line, token: token[...], isText: isText, isDoubted: isDoubted, goneSince: since))
+        OutcomeEntries.Entry(
+          line: line, token: token[...], isText: isText, isChannel: false, isDoubted: isDoubted, goneSince: since))
     }
     return (entries, expected)
   }
@@ -74,6 +75,19 @@ struct OutcomeEntriesTests {
     let entry = try #require(try Self.read(entries.bytes).first)
     #expect(entry.isText)
     #expect(Array(entry.token) == Array(text.utf8.prefix(OutcomeEntries.textByteCountLimit)))
+  }
+
+  @Test("broadcasts keep their lines and doubts, and have the channel in place of a token")
+  func broadcasts() throws {
+    for seed in 1...50 as ClosedRange<UInt64> {
+      var random = SeededGenerator(seed: seed)
+      let (entries, expected) = Self.random(&random)
+      let found = try Self.read(entries.broadcast(to: "dHN0LXNyY2gtY2hubA==").bytes)
+      #expect(found.map(\.line) == expected.map(\.line), "seed \(seed)")
+      #expect(found.map(\.isDoubted) == expected.map(\.isDoubted), "seed \(seed)")
+      #expect(found.allSatisfy { $0.isChannel })
+      #expect(found.allSatisfy { Array($0.token) == Array("dHN0LXNyY2gtY2hubA==".utf8) })
+    }
   }
 
   @Test("damaged bytes are refused or read, and never trap")
