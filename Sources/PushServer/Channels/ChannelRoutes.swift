@@ -36,6 +36,7 @@ struct ChannelRoutes: Sendable {
     let channel = try await ask(app, context) { [storage] service throws(ChannelFailure) in
       try await service.create(storing: storage)
     }
+    context.trail?.add("channel", channel)
     return Self.response(.created, channel, storage)
   }
 

@@ -58,6 +58,7 @@ struct Trail: RouterMiddleware {
     "/v1/nodes/{node}:forget": "node forgotten",
     "/nodes/{node}/drain": "node drained", "/nodes/{node}/resume": "node resumed",
     "/nodes/{node}/forget": "node forgotten",
+    "/v1/apps/{app}/channels": "channel created",
     "/v1/store:backup": "store copied", "/v1/reload": "configuration reloaded",
     login: "logged in", "/logout": "logged out",
     "/apps/{app}/pause": "app paused", "/apps/{app}/resume": "app resumed",
