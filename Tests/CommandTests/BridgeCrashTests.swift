@@ -82,8 +82,9 @@ struct BridgeCrashTests {
     let arrived = try await bridge.site.taken(upstream)
     let good = loads.flatMap(\.good).map { BridgeClient.token($0, isBad: false) }
     #expect(Set(arrived.compactMap(\.token)) == Set(good))
-    // What the bridge does not recognise gets another identifier: that is in no account. It remembers
-    // what came ten seconds before a kill, which on a busy machine is not all since the last answer.
+    // What the bridge does not recognise gets another identifier: that is in no account. It
+    // remembers what came ten seconds before a kill; on a busy machine that is not all since the
+    // last answer.
     let strangers = Dictionary(grouping: try Self.arrivals(bridge)) { $0.token }.values.filter { arrivals in
       let first = arrivals.map(\.at).min() ?? 0
       return Set(arrivals.map(\.id)).count > 1 && !kills.contains { $0 - first > 5_000 }
