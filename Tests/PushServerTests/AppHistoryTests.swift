@@ -89,12 +89,14 @@ struct AppHistoryTests {
     #expect(text.contains("class=\"stood\" d=\"M118 1000v-1000h1v1000z\""))
     #expect(text.contains("<span>22:03</span><span>22:08</span><span>22:13 UTC</span>"))
     // Nothing was measured in between, so the line has a gap.
-    #expect(text.contains(/class="half" d="M117\.5 \d+h\.01M119\.5 \d+h\.01"/))
+    #expect(text.contains(/class="half" d="M117 \d+h1M119 \d+h1"/))
     #expect(text.contains("<a href=\"/apps/news?span=minutes\" aria-current=\"true\">10 minutes</a>"))
     let day = Chart(history, .day, now: now).section(path: "/apps/news").text
     #expect(day.contains("class=\"accepted\" d=\"M287 1000v-"))
     #expect(day.contains("<span>22:13</span><span>10:13</span><span>22:13 UTC</span>"))
     #expect(Chart.sparkline(nil).text.isEmpty)
+    let unknown = Chart(AppHistory(bounds: Self.bounds), .minutes, now: now).section(path: "/apps/news").text
+    #expect(unknown.contains("Nothing is known yet."))
     #expect(Chart.sparkline(history).text.contains("M117 1000v-1000h1v1000zM119 1000"))
   }
 

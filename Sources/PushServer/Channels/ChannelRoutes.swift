@@ -79,8 +79,8 @@ struct ChannelRoutes: Sendable {
     return channel
   }
 
-  /// - Throws: ``Problem``: 404 for a channel that the app does not have, 409 if it can have none
-  ///   (more), 429 when too many ask, 502 for another refusal, and 503 if nobody answers.
+  /// - Throws: ``Problem``: 404 for a channel that the app does not have, 409 if it can have
+  ///   none, or no more, 429 when too many ask, 502 for another refusal, and 503 if nobody answers.
   private func ask<Answer>(
     _ app: PushApp, _ context: ControlContext, _ question: (ChannelService) async throws(ChannelFailure) -> Answer
   ) async throws -> Answer {

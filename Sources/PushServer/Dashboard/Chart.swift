@@ -50,7 +50,6 @@ struct Chart {
   private var rates: HTML {
     let most = slots.map { $0.acceptedPerSecond + $0.othersPerSecond }.max() ?? 0
     let top = Self.roundedUp(max(most, 1))
-    let others = slots.map { ($0.acceptedPerSecond, $0.othersPerSecond) }
     let accepted = slots.reduce(0) { $0 + Int($1.accepted) }
     let rejected = slots.reduce(0) { $0 + Int($1.others) }
     let stood = slots.reduce(0) { $0 + ($1.stood ? Double($1.seconds) : 0) }
@@ -64,9 +63,9 @@ struct Chart {
     return figure(
       "Outcomes", keys, words, top: NumberText.rate(top),
       picture: """
-        <path class="stood" d="\(Self.bars(slots.map { (0, $0.stood ? 1 : 0) }, of: span.slotCount, most: 1))"/>
-        <path class="accepted" d="\(Self.bars(others.map { (0, $0.0) }, of: span.slotCount, most: top))"/>
-        <path class="others" d="\(Self.bars(others, of: span.slotCount, most: top))"/>
+        <path class="stood" d="\(bars(1) { (0, $0.stood ? 1 : 0) })"/>
+        <path class="accepted" d="\(bars(top) { (0, $0.acceptedPerSecond) })"/>
+        <path class="others" d="\(bars(top) { ($0.acceptedPerSecond, $0.othersPerSecond) })"/>
         """)
   }
 
@@ -106,6 +105,10 @@ struct Chart {
       """
   }
 
+  private func bars(_ most: Double, _ bar: (AppHistory.Slot) -> (base: Double, value: Double)) -> String {
+    Self.bars(slots.map(bar), of: span.slotCount, most: most)
+  }
+
   /// A bar for each slot, the last one at the right edge.
   private static func bars(_ bars: [(base: Double, value: Double)], of count: Int, most: Double) -> String {
     var path = ""
@@ -127,8 +130,8 @@ struct Chart {
       }
       let y = Int((Self.height * (1 - Double(value(slot)) / top)).rounded())
       let x = span.slotCount - slots.count + place
-      // One alone is a point.
-      path += isOpen ? "L\(x).5 \(y)" : "M\(x).5 \(y)h.01"
+      // One alone is seen as well: it is as wide as its slot.
+      path += isOpen ? "L\(x).5 \(y)" : "M\(x) \(y)h1"
       isOpen = true
     }
     return path

@@ -59,7 +59,7 @@ final class ServiceStatistics: Sendable {
   }
 
   /// - Parameter samples: of every app.
-  func note(_ samples: [String: AppHistory.Sample], now: Instant) {
+  private func note(_ samples: [String: AppHistory.Sample], now: Instant) {
     histories.withLock { histories in
       var kept: [String: AppHistory] = [:]
       for (app, sample) in samples {

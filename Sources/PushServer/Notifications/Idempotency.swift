@@ -66,10 +66,10 @@ struct Idempotency: RouterMiddleware {
     // The store could not be written when it was refused.
     if isFirst, Self.running.isLeft(place) { try await withdraw(entry, place) }
     var found = try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt))
-    // Of two at the same time, the second one here may be the first one there.
+    // An equal request that came after this one may have reached the store before it.
     let isAlone = Self.running.isAlone(place)
     if isAlone, found == .begun {
-      // The other one may have ended since.
+      // It may have ended since, and left its answer.
       found = try await store.begin(entry, oldest: Self.oldest(at: entry.begunAt))
     }
     switch found {
