@@ -49,6 +49,15 @@ struct AppHistoryTests {
     #expect(slots.last?.acceptedPerSecond == 0.8)
   }
 
+  @Test("the first times that an app ever had are drawn")
+  func firstTimes() {
+    var history = AppHistory(bounds: Self.bounds)
+    history.add(AppHistory.Sample(), now: Self.start)
+    history.add(Self.sample(4), now: Self.start + .seconds(5))
+    #expect(history.slots(.minutes).map(\.half) == [0.005])
+    #expect(history.slots(.day).map(\.half) == [0.005])
+  }
+
   @Test("an app that began anew has no negative outcomes")
   func anew() {
     var history = AppHistory(bounds: Self.bounds)

@@ -16,7 +16,8 @@ struct AppHistory: Sendable {
     var others = 0
     /// Without an outcome.
     var pending = 0
-    /// How many the gateway took how long for: see ``HistogramSeries/bucketCounts``.
+    /// How many the gateway took how long for: see ``HistogramSeries/bucketCounts``. Empty: it took
+    /// none yet.
     var durations: [Int] = []
   }
 
@@ -41,8 +42,9 @@ struct AppHistory: Sendable {
       others = UInt32(clamping: last.others - first.others)
       seconds = Float(duration / .seconds(1))
       stood = accepted == 0 && others == 0 && last.pending > 0
-      guard first.durations.count == last.durations.count else { return }
-      let counts = zip(last.durations, first.durations).map { max(0, $0 - $1) }
+      let counts = last.durations.enumerated().map { index, count in
+        max(0, count - (index < first.durations.count ? first.durations[index] : 0))
+      }
       guard let half = bounds.quantile(0.5, of: counts), let most = bounds.quantile(0.99, of: counts) else { return }
       (self.half, self.most) = (Float(half), Float(most))
     }
