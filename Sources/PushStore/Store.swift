@@ -40,6 +40,19 @@ package protocol Store: Sendable {
   func begin(_ session: StoredSession, ending others: [[UInt8]]) async throws(StoreError)
   func endSession(_ digest: [UInt8]) async throws(StoreError)
 
+  // MARK: Events
+  //
+  // What was done with the service, and what it noticed.
+
+  /// Adds them, and forgets the oldest ones of the same app and kind.
+  ///
+  /// - Parameter count: how many are kept of each app and kind.
+  func add(_ events: [StoredEvent], keeping count: Int) async throws(StoreError)
+  /// The newest first. Those that concern the service belong to nobody who has some apps only.
+  ///
+  /// - Parameter id: only older ones; nil: from the newest on.
+  func events(of apps: AppReach, before id: StoredUUID?, limit: Int) async throws(StoreError) -> [StoredEvent]
+
   // MARK: Notifications
   //
   // Those that the service accepted, and their outcomes.

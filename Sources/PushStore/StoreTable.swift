@@ -35,6 +35,9 @@ package struct StoreTable: Hashable, Sendable {
   package static let all = [
     StoreTable(
       "keys", "id:text name:text digest:bytes scopes:texts apps:texts created_at last_used_at revoked_at"),
+    StoreTable(
+      "events",
+      "id:uuid at kind:text app:text action:text subject:text key:text address:text node:text reason:text"),
     StoreTable("runs", "number high low app:text began_at ended_at"),
     StoreTable("accepted", "run first last confirmation:text"),
     StoreTable("not_accepted", "run line state:text detail:text"),

@@ -6,7 +6,7 @@ enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
-    nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses,
+    nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -267,6 +267,15 @@ enum PostgreSQLSchema {
 
   /// In which nobody could send to the bridge again.
   private static let pauses = "ALTER TABLE bridge_life ADD COLUMN pause bigint NOT NULL DEFAULT 0;"
+
+  /// What was done with the service, and what it noticed. The app is empty if it concerns none.
+  private static let events = """
+    CREATE TABLE events (
+      id uuid PRIMARY KEY, at bigint NOT NULL, kind text NOT NULL, app text NOT NULL, action text NOT NULL,
+      subject text, key text, address text, node text, reason text
+    );
+    CREATE INDEX events_by_kind ON events (app, kind, id);
+    """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {
     """

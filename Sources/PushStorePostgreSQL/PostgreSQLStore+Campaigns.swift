@@ -104,7 +104,7 @@ extension PostgreSQLStore {
     return (condition, values)
   }
 
-  private static func condition(_ apps: AppReach) -> (String, [PostgreSQLValue]) {
+  static func condition(_ apps: AppReach) -> (String, [PostgreSQLValue]) {
     switch apps {
     case .all: ("TRUE", [])
     case .only(let apps): ("app = ANY ($1)", [.texts(apps.sorted())])

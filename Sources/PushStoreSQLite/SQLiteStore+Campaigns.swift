@@ -116,7 +116,7 @@ extension SQLiteStore {
     return (condition, arguments)
   }
 
-  private static func condition(_ apps: AppReach) -> (String, StatementArguments) {
+  static func condition(_ apps: AppReach) -> (String, StatementArguments) {
     switch apps {
     case .all: ("TRUE", [])
     case .only(let apps): ("app IN (SELECT value FROM json_each(?))", [list(apps.sorted())])

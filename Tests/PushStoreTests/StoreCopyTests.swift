@@ -33,6 +33,7 @@ struct StoreCopyTests {
         return "\(key.id) \(key.name) \(key.digest) \(key.scopes) \(apps as Any) \(key.createdAt) "
           + "\(key.lastUsedAt as Any) \(key.revokedAt as Any)"
       })
+    add(try await store.events(of: .all, before: nil, limit: 9))
     for line in 1...30 as ClosedRange<UInt32> {
       var known = try await store.notification(StoredNotificationID(run: StoreSteps.run, line: line))
       known.sharedApp = nil

@@ -44,6 +44,15 @@ enum StoreSteps {
     } isDone: {
       try await $0.sessions().map(\.digest) == [[2]]
     },
+    Step(name: "events") { store in
+      var event = StoredEvent(id: StoredUUID(high: 1, low: 1), at: at(3), .action, "app paused", app: "news")
+      (event.subject, event.key, event.address) = ("s", "a", "::1")
+      (event.node, event.reason) = ("n1", "r \"ü\"")
+      let other = StoredEvent(id: StoredUUID(high: 1, low: 2), at: at(4), .change, "service started")
+      try await store.add([event, other], keeping: 10)
+    } isDone: {
+      try await $0.events(of: .all, before: nil, limit: 9).map(\.id.low) == [2, 1]
+    },
     Step(name: "outcomes of a run") { store in
       var changes = IntakeChanges()
       changes.began = [(run: run, app: "news", at: at(2))]

@@ -34,6 +34,7 @@ enum Schema {
     migrator.registerMigration("19: outcomes in order") { try $0.execute(sql: OutcomeSchema.tables) }
     migrator.registerMigration("20: deliveries of outcomes") { try $0.execute(sql: OutcomeSchema.deliveries) }
     migrator.registerMigration("21: pauses of the bridge") { try $0.execute(sql: BridgeSchema.pauses) }
+    migrator.registerMigration("22: events") { try $0.execute(sql: Schema.events) }
     return migrator
   }
 
@@ -57,6 +58,15 @@ enum Schema {
     CREATE TABLE sessions (
       digest BLOB PRIMARY KEY NOT NULL, key TEXT NOT NULL, expiresAt INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
+    """
+
+  /// What was done with the service, and what it noticed. The app is empty if it concerns none.
+  private static let events = """
+    CREATE TABLE events (
+      high INTEGER NOT NULL, low INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, app TEXT NOT NULL,
+      action TEXT NOT NULL, subject TEXT, key TEXT, address TEXT, node TEXT, reason TEXT, PRIMARY KEY (high, low)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX eventsByKind ON events (app, kind, high, low);
     """
 
   /// Keys of the API, runs with their outcomes, batches and gone devices.

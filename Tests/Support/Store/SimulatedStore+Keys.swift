@@ -50,6 +50,29 @@ extension SimulatedStore {
     try await call { $0.sessions[digest] = nil }
   }
 
+  // MARK: Events
+
+  package func add(_ events: [StoredEvent], keeping count: Int) async throws(StoreError) {
+    try await call { contents in
+      for event in events where !contents.events.contains(where: { $0.id == event.id }) {
+        contents.events.insert(event, at: contents.events.place { $0.id.comes(before: event.id) })
+        let group = contents.events.filter { $0.app == event.app && $0.kind == event.kind }
+        let forgotten = Set(group.dropLast(count).map(\.id))
+        contents.events.removeAll { forgotten.contains($0.id) }
+      }
+    }
+  }
+
+  package func events(
+    of apps: AppReach, before id: StoredUUID?, limit: Int
+  ) async throws(StoreError) -> [StoredEvent] {
+    try await call { contents in
+      contents.events.reversed().filter { event in
+        apps == .all || event.app.map(apps.contains) ?? false
+      }.filter { event in id.map { event.id.comes(before: $0) } ?? true }.prefix(limit).map { $0 }
+    }
+  }
+
   // MARK: Apps
 
   package func pausedApps() async throws(StoreError) -> [String: StoreInstant] { try await call { $0.pauses } }

@@ -26,6 +26,8 @@ package struct StoreContents: Sendable {
 
   var keys: [String: StoredKey] = [:]
   var sessions: [[UInt8]: StoredSession] = [:]
+  /// In the order of their ids.
+  var events: [StoredEvent] = []
   /// By node.
   var writeCounts: [String: Int64] = [:]
   var runs: [StoredRunID: OutcomeRun] = [:]
