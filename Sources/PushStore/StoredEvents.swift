@@ -1,5 +1,5 @@
-/// Something that somebody did with the service, or that the service noticed: for those who ask later
-/// who it was, and since when.
+/// Something that somebody did with the service, or that the service noticed: for those who ask
+/// later who it was, and since when.
 package struct StoredEvent: Hashable, Sendable {
   package enum Kind: String, Hashable, Sendable, CaseIterable {
     /// Somebody did it.

@@ -260,6 +260,9 @@ def keep_fresh(driver, base, path, pictures):
     wait_until(driver, "document.getElementById('stale')?.textContent.includes('answers with 503')", "a 503 is said")
     driver.evaluate("window.fetch = () => Promise.reject(new TypeError('Failed to fetch'))")
     wait_until(driver, "document.getElementById('stale').textContent.includes('does not answer')", "silence is said")
+    age = "document.getElementById('age')"
+    wait_until(driver, f"{age}.classList.contains('old')", "the page says that it is old")
+    check(driver.evaluate(f"return parseInt({age}.textContent) >= 15"), "it says how old")
     for width in (1300, 400):
         driver.resize(width, 900)
         check(driver.evaluate(EXCESS) <= 0, f"the note fits into {width} pixels")
@@ -269,6 +272,54 @@ def keep_fresh(driver, base, path, pictures):
     check(not pale, f"the note can be read {pale or ''}")
     driver.evaluate("window.fetch = real")
     wait_until(driver, "!document.getElementById('stale')", "the note is gone when the page is fresh")
+    wait_until(driver, f"!{age}.classList.contains('old')", "and it is not old any more")
+
+
+def announce(driver, base):
+    """A new alarm is said to those who listen to the page."""
+    driver.open(base + "/")
+    driver.find("[data-alarm]")
+    driver.evaluate("window.text = document.querySelector('[data-alarm] strong').textContent.slice(0, 12)")
+    driver.evaluate("document.querySelector('[data-alarm]').remove()")
+    said = "document.getElementById('announcement').textContent"
+    wait_until(driver, f"{said}.includes(text)", "an alarm is announced when it is new")
+    said = driver.evaluate(f"return {said}")
+    check(said.count(driver.evaluate("return text")) == 1, "once")
+
+
+def keep_cells(driver, base):
+    """A table with a button that has the focus is shown anew around it."""
+    driver.open(base + "/nodes")
+    driver.find("#nodes td button")
+    driver.evaluate("""
+      window.button = document.querySelector("#nodes td button");
+      button.focus();
+      window.cell = button.closest("tr").querySelector("td[data-label=Segments]");
+      cell.textContent = "old";
+    """)
+    wait_until(driver, "cell.textContent !== 'old'", "a table with a focused button is shown anew, cell by cell")
+    check(driver.evaluate("return document.activeElement === button"), "the button has the focus still")
+
+
+def go_to_content(driver, base):
+    """Who uses the keyboard passes over the navigation."""
+    driver.open(base + "/")
+    driver.evaluate("document.querySelector('a.skip').focus()")
+    place = driver.evaluate("return document.querySelector('a.skip').getBoundingClientRect().left")
+    check(place >= 0, "the first link can be seen when it has the focus")
+    small = driver.evaluate(SMALL)
+    check(not small, f"whatever one presses is 24 pixels high {small or ''}")
+
+
+# What stands alone and is less than 24 pixels high or wide. Links within text may be.
+SMALL = """
+  const found = [];
+  for (const element of document.querySelectorAll("button, summary, input, select, nav a, thead a, .spans a")) {
+    const { width, height } = element.getBoundingClientRect();
+    if (width && height && Math.min(width, height) < 23.9) found.push(`${element.outerHTML.slice(0, 60)} ${height}`);
+  }
+  return found;
+"""
 
 
 def look_at(base, key, pages, pictures):
@@ -278,6 +329,8 @@ def look_at(base, key, pages, pictures):
         log_in(driver, base, key)
         for path in pages:
             look(driver, base, path, pictures)
+        if "/nodes" in pages:
+            keep_cells(driver, base)
         complaints = driver.complaints()
         check(not complaints, f"the browser reports nothing {complaints}")
     finally:
@@ -308,7 +361,9 @@ def main():
         driver.find("progress")
         driver.find("[data-left]")
         keep_fresh(driver, base, "/campaigns", pictures)
-        for path in ("/", f"/apps/{app}", "/campaigns", "/keys", *pages):
+        announce(driver, base)
+        go_to_content(driver, base)
+        for path in ("/", f"/apps/{app}", "/campaigns", "/events", "/keys", *pages):
             look(driver, base, path, pictures)
         complaints = driver.complaints()
         check(not complaints, f"the browser reports nothing {complaints}")

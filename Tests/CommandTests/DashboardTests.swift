@@ -95,6 +95,47 @@ struct DashboardTests {
     await site.end()
   }
 
+  @Test("the events say who did what, page by page, and are only for those who may do everything")
+  func events() async throws {
+    let site = try await Self.site()
+    let browser = Browser(site.service.api)
+    #expect(try await browser.logIn("nonsense").status == 401)
+    let key = try await site.serve.key(["--scope", "admin"], name: "<b>Ann</b>")
+    _ = try await browser.logIn(key)
+    let token = try #require(try await browser.get("/keys").formToken)
+    for action in ["pause", "resume"] {
+      #expect(try await browser.post("/apps/chat/\(action)", [("form-token", token)]).status == 303)
+    }
+    try await waitUntil("the service has written what it noticed") {
+      try await browser.get("/events").text.contains(">service started</th>")
+    }
+    let page = try await browser.get("/events").text
+    for action in ["app paused", "app resumed", "logged in", "login failed", "service started", "key created"] {
+      #expect(page.contains(">\(action)</th>"), "\(action)")
+    }
+    #expect(page.contains(/&lt;b&gt;Ann&lt;\/b&gt; <span class="hint">[0-9a-f]{12}, 127\.0\.0\.1<\/span>/))
+    #expect(page.contains("an operator at the machine"))
+    #expect(!page.contains(">Older</a>"))
+    let chat = try await browser.get("/events?app=chat").text
+    #expect(chat.contains(">app paused</th>"))
+    #expect(!chat.contains(">logged in</th>"))
+    #expect(try await browser.get("/events?cursor=x").status == 400)
+    for _ in 0..<50 {
+      for action in ["pause", "resume"] {
+        #expect(try await browser.post("/apps/chat/\(action)", [("form-token", token)]).status == 303)
+      }
+    }
+    let first = try await browser.get("/events?app=chat").text
+    let older = try #require(first.firstMatch(of: /href="(\/events\?app=chat&amp;cursor=[0-9a-f-]+)"/)).1
+    let second = try await browser.get(String(older).replacing("&amp;", with: "&")).text
+    #expect(first.matches(of: /<th scope="row">/).count == 100)
+    #expect(second.matches(of: /<th scope="row">/).count == 2)
+    _ = try await browser.logIn(try await site.serve.key(["--scope", "read"]))
+    #expect(try await browser.get("/events").status == 403)
+    #expect(try await !browser.get("/").text.contains("href=\"/events\""))
+    await site.end()
+  }
+
   @Test("forms of other sites, other hosts and other sessions change nothing")
   func foreignForms() async throws {
     let site = try await Self.site()
@@ -171,7 +212,9 @@ struct DashboardTests {
     #expect(paused.headers["location"] == "/apps/news")
     let after = try await browser.get("/apps/news").text
     #expect(after.contains("<span class=\"badge paused\">paused</span>"))
-    #expect(after.contains(/data-alarm="appPaused">\s*<strong>It was paused by hand \d+ s ago\./), "\(after)")
+    #expect(
+      after.contains(/data-alarm="appPaused"\s+data-of="news">\s*<strong>It was paused by hand \d+ s ago\./), "\(after)"
+    )
     #expect(after.contains("<button>Resume</button>"))
     let overview = try await browser.get("/").text
     #expect(overview.contains("2 apps: 1 paused, 1 running"), "\(overview)")
@@ -261,6 +304,15 @@ struct DashboardTests {
     #expect(page.text.contains("<td>410 Unregistered</td><td class=\"number\">20</td>"))
     #expect(page.text.contains("<td>confirmed</td><td class=\"number\">1,978</td>"))
     #expect(!page.text.contains("\(path)/pause"))
+    #expect(page.text.contains("<rect class=\"others\" x=\"1978\" width=\"22\" height=\"1\"/>"))
+    #expect(page.text.contains("<strong>410 Unregistered</strong>: devices have removed the app."))
+    let list = try await browser.get("/apps/news\(path)/not-accepted.csv")
+    #expect(list.headers["content-disposition"]?.hasPrefix("attachment; filename=") == true)
+    #expect(list.headers["x-content-type-options"] == "nosniff")
+    let known = try await site.serve.request(site.service.api, "/v1/apps/news\(path)/outcomes.csv", key: key)
+    #expect(known.text.split(separator: "\n").count == 23)
+    #expect(list.text == known.text)
+    try await duplicate(path, browser, campaigns, try #require(page.formToken))
 
     let tomorrow = Date(timeIntervalSinceNow: 86_400).formatted(.iso8601)
     let other = try await campaigns.make(#","sendAt":"\#(tomorrow)""#)
@@ -279,6 +331,49 @@ struct DashboardTests {
     }
     let again = try await browser.post("/apps/news\(other)/resume", [("form-token", token)])
     #expect(again.status == 409)
+    await site.end()
+  }
+
+  /// A draft of the same plan, which is started from its page.
+  private func duplicate(_ path: String, _ browser: Browser, _ campaigns: CampaignSite, _ token: String) async throws {
+    let made = try await browser.post("/apps/news\(path)/duplicate", [("form-token", token)])
+    #expect(made.status == 303, "\(made.text)")
+    let copy = try #require(made.headers["location"]?.dropFirst("/apps/news".count)).description
+    #expect(copy != path)
+    let draft = try await browser.get("/apps/news\(copy)").text
+    #expect(draft.contains(" (copy) <span class=\"badge draft\">"), "\(draft)")
+    #expect(!draft.contains("<button>Start</button>"), "it has no audience")
+    #expect(try await browser.post("/apps/news\(copy)/start", [("form-token", token)]).status == 409)
+    _ = try await campaigns.upload(copy, [HTTP2Site.token(7)])
+    #expect(try await browser.get("/apps/news\(copy)").text.contains("<button>Start</button>"))
+    #expect(try await browser.post("/apps/news\(copy)/start", [("form-token", token)]).status == 303)
+    _ = try await campaigns.ended(copy)
+    #expect(try await browser.get("/apps/news\(copy)").text.contains("data-sum>1</td>"))
+  }
+
+  @Test("the list of apps is sorted as its head says, and begins with a few numbers")
+  func order() async throws {
+    let site = try await Self.site()
+    let key = try await site.serve.key(["--scope", "admin"])
+    let browser = Browser(site.service.api)
+    _ = try await browser.logIn(key)
+    _ = try await site.serve.request(
+      site.service.api, "/v1/apps/news/notifications", key: key, body: ServeSite.body(HTTP2Site.token(1)))
+    func apps(_ query: String) async throws -> [String] {
+      try await browser.get("/" + query).text.matches(of: /<th scope="row"><a href="\/apps\/(\w+)"/).map {
+        String($0.1)
+      }
+    }
+    try await waitUntil("it has its outcome") { try await apps("?sort=accepted") == ["news", "chat"] }
+    #expect(try await apps("?sort=app") == ["chat", "news"])
+    #expect(try await apps("?sort=nonsense") == apps(""))
+    let page = try await browser.get("/?sort=accepted").text
+    #expect(page.contains("aria-sort=\"descending\"><a href=\"/?sort=accepted\">Accepted</a>"), "\(page)")
+    #expect(page.matches(of: /aria-sort/).count == 1)
+    try await waitUntil("the tiles have it") {
+      try await browser.get("/").text.contains(/<dt>Accepted<\/dt><dd><strong>1<\/strong>/)
+    }
+    #expect(!page.contains("dense"))
     await site.end()
   }
 

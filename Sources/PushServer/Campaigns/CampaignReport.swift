@@ -51,6 +51,15 @@ struct CampaignReport: Sendable {
     return seconds > 0 && seconds < Self.longestTimeLeft ? seconds : nil
   }
 
+  /// When the last one would go at a campaign's own rate; nil: it has none, or has not begun.
+  ///
+  /// - Parameter perSecond: notifications.
+  func plannedEnd(at perSecond: Int?) -> StoreInstant? {
+    guard let perSecond, let total, let begun = record.startedAt else { return nil }
+    let end = begun.after(seconds: Int64(((Double(total) / Double(perSecond)).rounded(.up))))
+    return max(end, partTimes?.upperBound ?? end)
+  }
+
   /// When it begins, if it has not: at one time, or from the first to the last time zone.
   var beginning: ClosedRange<StoreInstant>? {
     if let partTimes, record.summary.lastBeginsAt != nil { return partTimes }

@@ -11,9 +11,6 @@ extension CampaignRoutes {
   private static let firstLineHeader = HTTPField.Name("Carillon-First-Line")
   /// What has come in is made durable at least so often, so that a long upload survives.
   private var syncByteCount: Int { runner.files.areShared ? AudiencePiece.byteCountLimit : 32 << 20 }
-  /// Pieces of lists that are read together; each is what a node has listed in about a tenth of a
-  /// second.
-  private static let rowsLimit = 32
   /// Bytes that are read in one turn: some milliseconds.
   private static let turnByteCount = 16 << 10
 
@@ -144,26 +141,37 @@ extension CampaignRoutes {
     return line
   }
 
-  // MARK: Lists
-
-  /// Everything that was not accepted, as it is at present.
   func getOutcomes(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await readGrant(request, context)
-    let record = try await campaign(context, of: app)
-    let parts = try await controller.store.progress(of: record.id)
+    let list = CampaignList(runner: runner, campaign: try await campaign(context, of: app).id)
+    return try await list.response(under: grant)
+  }
+}
+
+/// Everything of a campaign that was not accepted, as it is at present.
+struct CampaignList: Sendable {
+  let runner: CampaignRunner
+  let campaign: StoredUUID
+
+  /// Pieces that are read together; each is what a node has listed in about a tenth of a second.
+  private static let rowsLimit = 32
+
+  func response(under grant: Grant) async throws -> Response {
+    let store = runner.controller.store
+    let parts = try await store.progress(of: campaign)
     // Where nodes share the store it has this list, too.
-    var paths = runner.files.areShared ? [] : [runner.spool.leftOut(record.id)]
+    var paths = runner.files.areShared ? [] : [runner.spool.leftOut(campaign)]
     for part in parts {
-      runner.recorder.flush(record.id.name(part: part.number))
-      paths.append(runner.spool.list(record.id, part: part.number))
+      runner.recorder.flush(campaign.name(part: part.number))
+      paths.append(runner.spool.list(campaign, part: part.number))
     }
     let header = ByteBuffer(string: ServedList.header + "\n")
     return Response(
       status: .ok, headers: [.contentType: "text/csv; charset=utf-8"],
-      body: ResponseBody { [paths, ledger = controller.store.ledger, id = record.id] writer in
+      body: ResponseBody { [paths, ledger = store.ledger, campaign] writer in
         try await writer.write(header)
         var cursor: OutcomeRowsCursor?
-        while let page = try await ledger?.outcomeRows(of: id, after: cursor, limit: Self.rowsLimit) {
+        while let page = try await ledger?.outcomeRows(of: campaign, after: cursor, limit: Self.rowsLimit) {
           try await grant.demand()
           try await writer.write(ByteBuffer(bytes: page.rows))
           cursor = page.next

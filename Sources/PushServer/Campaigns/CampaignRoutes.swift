@@ -55,19 +55,9 @@ struct CampaignRoutes: Sendable {
       try await ParsingPool.shared.turn(of: grant.keyID) { try CampaignPlan(parsing: body[...]) }
     }
     try plan.check(for: app)
-    let now = controller.clock.now
-    try plan.checkTime(now: now)
-    var record = StoredCampaign(
-      id: .make(at: now), app: app.id, state: CampaignState.draft.rawValue, content: [], createdAt: now)
-    record.set(plan)
-    let room = try context.answerRoom(record.content.count * Self.copiesOfPlan)
-    let limit = runner.openLimit(app.id)
-    guard try await controller.store.add(record, openLimit: limit) else {
-      throw Problem(
-        .conflict, "Too many campaigns",
-        "The app has \(limit) campaigns that have not ended, and may have no more. Drafts count.",
-        action: "Cancel those that are not needed, or ask the operator for more: campaigns: { unfinished: … }.")
-    }
+    try plan.checkTime(now: controller.clock.now)
+    let room = try context.answerRoom(plan.content.count * Self.copiesOfPlan)
+    let record = try await runner.add(plan, app: app.id)
     var response = try await answer(record.head, room, .created)
     response.headers[.location] = "/v1/apps/\(app.id)/campaigns/\(record.id.text)"
     return response
@@ -77,13 +67,7 @@ struct CampaignRoutes: Sendable {
     let app = try await readable(request, context)
     let parameters = request.uri.queryParameters
     let limit = try parameters.integer("limit", in: 1...1000) ?? 100
-    var cursor: StoredUUID?
-    if let text = parameters["cursor"] {
-      guard let id = StoredUUID(text) else {
-        throw Problem.malformed("The parameter cursor must be the nextCursor of the page before.")
-      }
-      cursor = id
-    }
+    let cursor = try parameters.identifierCursor()
     let found = try await controller.store.campaigns(
       app: app.id, before: cursor, limit: ListPage<CampaignHead>.readLimit(limit))
     let page = ListPage(found, limit: limit, byteLimit: Self.pageByteLimit) { $0.planByteCount }

@@ -16,6 +16,7 @@ struct ControlRoutes: Sendable {
   let dashboard: Dashboard
   let channels: OpenChannels
   let membership: NodeMembership
+  let events: EventLog
   let program: ProgramFacts
 
   var responder: ControlResponder {
@@ -31,7 +32,9 @@ struct ControlRoutes: Sendable {
       .add(to: router)
     router.add(middleware: CommonPool())
     router.add(
-      middleware: Trail(clock: access.clock) { [sessions = dashboard.sessions] in await sessions.keyID(of: $0) })
+      middleware: Trail(clock: access.clock, events: events) { [sessions = dashboard.sessions] in
+        await sessions.keyID(of: $0)
+      })
     OutcomeRoutes(access: access, feed: feed, isOpen: intake.isOpen).add(to: router)
     DeviceRoutes(access: access, store: store).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
@@ -44,6 +47,7 @@ struct ControlRoutes: Sendable {
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes(access: access, program: program).add(to: router)
     NodeRoutes(access: access, membership: membership).add(to: router)
+    AuditRoutes(access: access, store: store).add(to: router)
     ReloadRoutes(access: access, reload: reload).add(to: router)
     DashboardRoutes(dashboard: dashboard).add(to: router)
     return ControlResponder(router, metrics: metrics, clock: access.clock)

@@ -2,6 +2,7 @@ internal import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import PushService
+internal import PushStore
 internal import PushWire
 internal import Synchronization
 
@@ -31,7 +32,8 @@ final class TrailNote: Sendable {
   }
 }
 
-/// Logs who has changed what: one notice for each action, with the key and the client's address.
+/// Notes who has changed what, with the key and the client's address: a notice for each action, and
+/// an event in the store before the client has its answer.
 ///
 /// The addresses that change something are listed here, those of the API and those of the pages.
 struct Trail: RouterMiddleware {
@@ -40,10 +42,11 @@ struct Trail: RouterMiddleware {
   /// The session's key of a request of a page.
   let sessionKey: @Sendable (Request) async -> String?
   private let clock: any ServiceClock
+  private let events: EventLog
   private let failures = FailureLimit()
 
-  init(clock: any ServiceClock, sessionKey: @escaping @Sendable (Request) async -> String?) {
-    (self.clock, self.sessionKey) = (clock, sessionKey)
+  init(clock: any ServiceClock, events: EventLog, sessionKey: @escaping @Sendable (Request) async -> String?) {
+    (self.clock, self.events, self.sessionKey) = (clock, events, sessionKey)
   }
 
   static let login = "/login"
@@ -63,15 +66,27 @@ struct Trail: RouterMiddleware {
     login: "logged in", "/logout": "logged out",
     "/apps/{app}/pause": "app paused", "/apps/{app}/resume": "app resumed",
     "/apps/{app}/test": "test notification sent",
+    "/apps/{app}/campaigns/{id}/start": "campaign started",
+    "/apps/{app}/campaigns/{id}/duplicate": "campaign duplicated",
     "/apps/{app}/campaigns/{id}/pause": "campaign paused", "/apps/{app}/campaigns/{id}/resume": "campaign resumed",
     "/apps/{app}/campaigns/{id}/cancel": "campaign cancelled",
     "/keys": "key created", "/keys/{id}/revoke": "key revoked",
   ]
+  /// The same for a DELETE.
+  static let deletions = ["/v1/apps/{app}/channels/{channel}": "channel deleted"]
+
+  private static func action(_ request: Request, _ route: String) -> String? {
+    switch request.method {
+    case .post: actions[route]
+    case .delete: deletions[route]
+    default: nil
+    }
+  }
 
   func handle(
     _ request: Request, context: ControlContext, next: (Request, ControlContext) async throws -> Response
   ) async throws -> Response {
-    guard request.method == .post, let route = context.route, let action = Self.actions[route] else {
+    guard let action = context.route.flatMap({ Self.action(request, $0) }) else {
       return try await next(request, context)
     }
     let keyID = if let caller = context.caller { caller.keyID } else { await sessionKey(request) }
@@ -80,28 +95,41 @@ struct Trail: RouterMiddleware {
     context.trail = note
     do {
       let response = try await next(request, context)
-      log(action, request, context, note, isDone: response.status.code < 400)
+      await log(action, context, note, isDone: response.status.code < 400)
       return response
     } catch {
       // What is doubtful may have been done.
-      log(action, request, context, note, isDone: Problem(describing: error).isDoubtful)
+      await log(action, context, note, isDone: Problem(describing: error).isDoubtful)
       throw error
     }
   }
 
-  private func log(_ action: String, _ request: Request, _ context: ControlContext, _ note: TrailNote, isDone: Bool) {
+  private func log(_ action: String, _ context: ControlContext, _ note: TrailNote, isDone: Bool) async {
     let (keyID, details, failure, isNoted) = note.content
     guard isDone || isNoted || failure != nil else { return }
     var metadata = details
+    let address = context.channel.remoteAddress?.ipAddress
     metadata["key"] = "\(keyID ?? "unknown")"
-    metadata["address"] = "\(context.channel.remoteAddress?.ipAddress ?? "unknown")"
-    for name in ["app", "id", "node"] { if let value = context.parameters.get(name) { metadata[name] = "\(value)" } }
-    guard let failure else { return context.logger.notice("\(action)", metadata: metadata) }
-    guard let unlogged = failures.admit(now: clock.uptime) else { return }
-    metadata["why"] = "\(failure)"
-    if unlogged > 0 { metadata["unlogged before"] = "\(unlogged)" }
-    context.logger.notice("login failed", metadata: metadata)
+    metadata["address"] = "\(address ?? "unknown")"
+    for name in ["app", "id", "node", "channel"] where metadata[name] == nil {
+      if let value = context.parameters.get(name) { metadata[name] = "\(value)" }
+    }
+    let names = ["created", "id", "node", "channel"]
+    let subject = names.lazy.compactMap { metadata[$0] }.first.map { "\($0)" }
+    var message = action
+    if let failure {
+      guard let unlogged = failures.admit(now: clock.uptime) else { return }
+      message = Self.failedLogin
+      metadata["why"] = "\(failure)"
+      if unlogged > 0 { metadata["unlogged before"] = "\(unlogged)" }
+    }
+    context.logger.notice("\(message)", metadata: metadata)
+    await events.record(
+      failure == nil ? .action : .refusal, message, app: context.parameters.get("app"), subject: subject, key: keyID,
+      address: address, reason: failure)
   }
+
+  private static let failedLogin = "login failed"
 }
 
 /// Bounds the lines about failed logins: ten at once, and ten a minute.

@@ -25,10 +25,14 @@ struct Alarm: Hashable, Sendable {
   let severity: Severity
   /// Nil: it concerns the service.
   let app: String?
+  /// Nil: it concerns none, or all.
+  var node: String?
   /// A sentence.
   let text: String
   /// What helps, as a sentence.
   let action: String
+  /// When the service tries again by itself; nil: not known, or never.
+  var nextTryIn: Duration?
 }
 
 /// Decides what is alarming. Time is a parameter.
@@ -110,12 +114,12 @@ struct AlarmRules: Sendable {
   /// What is wrong with those that share the store.
   private static func alarms(_ nodes: [StoredNode]) -> [Alarm] {
     var alarms: [Alarm] = []
-    func add(_ name: Alarm.Name, _ text: String, _ action: String) {
-      alarms.append(Alarm(name: name, severity: .warning, app: nil, text: text, action: action))
+    func add(_ name: Alarm.Name, of node: String? = nil, _ text: String, _ action: String) {
+      alarms.append(Alarm(name: name, severity: .warning, app: nil, node: node, text: text, action: action))
     }
     for node in nodes where node.state == .silent || node.state == .lost {
       add(
-        .nodeSilent,
+        .nodeSilent, of: node.name,
         node.state == .lost
           ? "The node \(node.name) was silent, and others have taken its place."
           : "The node \(node.name) has been silent for \(NumberText.age(node.silence)).",
@@ -140,8 +144,11 @@ struct AlarmRules: Sendable {
 
   private static func alarms(_ app: String, _ status: AppStatusSnapshot, pausedAt: Int64?, now: Int64) -> [Alarm] {
     var alarms: [Alarm] = []
-    func add(_ name: Alarm.Name, _ severity: Alarm.Severity, _ text: String, _ action: String) {
-      alarms.append(Alarm(name: name, severity: severity, app: app, text: text, action: action))
+    func add(
+      _ name: Alarm.Name, _ severity: Alarm.Severity, _ text: String, _ action: String, nextTryIn: Duration? = nil
+    ) {
+      alarms.append(
+        Alarm(name: name, severity: severity, app: app, text: text, action: action, nextTryIn: nextTryIn))
     }
     let reason = status.reason.map { ": \($0)".asSentence } ?? "."
     let waiting = waiting(status)
@@ -153,7 +160,8 @@ struct AlarmRules: Sendable {
     case .suspended:
       add(
         .appSuspended, .critical, "It is suspended\(reason)",
-        waiting + "Replace the credential and reload, or mend the cause and resume the app.")
+        waiting + "Replace the credential and reload, or mend the cause and resume the app.",
+        nextTryIn: status.nextTryIn)
     case .paused:
       let since = pausedAt.map { " \(NumberText.age(.seconds(max(0, now - $0)))) ago" } ?? ""
       add(.appPaused, .warning, "It was paused by hand\(since).", waiting + "Resume it when it may send again.")
@@ -162,7 +170,7 @@ struct AlarmRules: Sendable {
         add(
           .nothingGetsThrough, .critical,
           "Nothing has got through for \(NumberText.age(obstacle.lasting)): \(obstacle.cause.asSentence)",
-          waiting + "See whether the gateway can be reached from this machine.")
+          waiting + "See whether the gateway can be reached from this machine.", nextTryIn: obstacle.nextTryIn)
       } else if status.queue.oldestAge >= oldestAge {
         add(
           .queueOld, .warning, "Its oldest notification has waited for \(NumberText.age(status.queue.oldestAge)).",

@@ -87,6 +87,17 @@ struct AppHistory: Sendable {
     last = (sample, now)
   }
 
+  /// What got an outcome in these times together, and how long they are.
+  func total(_ span: Span) -> (accepted: Int, others: Int, duration: Duration) {
+    var total = (accepted: 0, others: 0, duration: Duration.zero)
+    for slot in slots(span) {
+      total.accepted += Int(slot.accepted)
+      total.others += Int(slot.others)
+      total.duration += .seconds(Double(slot.seconds))
+    }
+    return total
+  }
+
   /// The oldest first; of a day, the last one is not over. There are fewer at the beginning.
   func slots(_ span: Span) -> [Slot] {
     guard span == .day else { return minutes.slots }

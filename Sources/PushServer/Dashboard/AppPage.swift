@@ -15,7 +15,8 @@ extension Dashboard {
     let alarms = try await alarms([(app: id, status: status)]).filter { $0.app != nil }
     let chart = Chart(
       statistics.history(id) ?? AppHistory(bounds: Metric.deliveryBounds),
-      span.flatMap { AppHistory.Span(rawValue: String($0)) } ?? .minutes, now: access.clock.now)
+      span.flatMap { AppHistory.Span(rawValue: String($0)) } ?? .minutes, now: access.clock.now,
+      zone: zone(id))
     var test = HTML.empty
     if let sent = sent.flatMap({ NotificationID($0) }) { test = try await testResult(sent, app) }
     return Page(
@@ -25,7 +26,7 @@ extension Dashboard {
         <h1>\(id) \(StateBadge.html(status))</h1>
         \(HTML.when(viewer.may(.admin), pauseForm(id, status, viewer)))
         </div>
-        \(AlarmList.html(alarms, isAboutOneApp: true))
+        \(list(alarms, isAboutOneApp: true, viewer))
         \(chart.section(path: "/apps/\(id.asPathSegment)"))
         <div class="columns">
         \(facts(app, status))
@@ -147,7 +148,7 @@ extension Dashboard {
 
   private static func recentTable(_ rows: [HTML]) -> HTML {
     """
-    <table><thead><tr><th>Time (UTC)</th><th>Device</th><th>Outcome</th><th>Reason</th></tr></thead>
+    <table>\(Page.head("Time (UTC)", "Device", "Outcome", "Reason"))
     <tbody>\(rows)</tbody></table>
     """
   }

@@ -22,7 +22,7 @@ extension Dashboard {
       \(fact("Frames in", counts.frames))
       \(fact("Forwarded", counts.forwarded))
       \(fact("Already delivered", counts.alreadyDelivered))
-      \(counts.lastAlreadyDelivered.map { "<dt>The last of them</dt><dd>\(InstantText.text($0))</dd>" } ?? .empty)
+      \(counts.lastAlreadyDelivered.map { "<dt>The last of them</dt><dd>\(zone(id).time($0))</dd>" } ?? .empty)
       \(fact("Feedback handed out", counts.feedback))
       </dl>
       \(responses(counts))

@@ -1,4 +1,5 @@
 internal import Carillon
+internal import HTTPTypes
 internal import Hummingbird
 internal import PushService
 internal import PushStore
@@ -16,13 +17,15 @@ extension Dashboard {
       body: """
         <div id="head" data-live class="head">
         <h1>\(record.summary.name) \(badge(report))</h1>
-        \(HTML.when(viewer.may(.campaigns), actions(record, viewer)))
+        \(actions(record, viewer))
         </div>
         \(why(report.record))
+        \(CampaignFunnel(report).section(amount(report)))
         <div class="columns">
-        \(facts(report))
+        \(facts(report, plan))
         \(sum(report.account))
         </div>
+        \(Self.previews(plan, app))
         \(self.plan(plan, record))
         """, refresh: record.status.isOver && record.endedAt != nil ? nil : 10)
   }
@@ -37,22 +40,28 @@ extension Dashboard {
   }
 
   private func actions(_ record: CampaignHead, _ viewer: Page.Viewer) -> HTML {
-    let state = record.status
+    let list: HTML = "<a href=\"\(path(record))/not-accepted.csv\" download>Download what was not accepted</a>"
+    let hasList = record.startedAt != nil || record.status.isOver
+    guard viewer.may(.campaigns) else { return HTML.when(hasList, "<div class=\"actions\">\(list)</div>") }
     func form(_ action: String, _ button: HTML) -> HTML {
-      guard let event = Self.event(action, record), case .to = state.after(event) else { return .empty }
-      return """
-        <form method="post" action="\(path(record))/\(action)">\(Page.token(viewer))
-        \(button)</form>
-        """
+      guard let event = Self.event(action, record), case .to = record.status.after(event) else { return .empty }
+      return Self.form("\(path(record))/\(action)", button, viewer)
     }
-    guard !state.isOver else { return .empty }
+    let isReady = record.summary.isForDevices || record.upload.isComplete
     let cancel = form("cancel", "<button class=\"danger\">Cancel for good</button>")
     return """
       <div class="actions">
-      \(form("pause", "<button>Pause</button>"))\(form("resume", "<button>Resume</button>"))
+      \(HTML.when(hasList, list))
+      \(HTML.when(isReady, form("start", "<button>Start</button>")))\(form("pause", "<button>Pause</button>"))\
+      \(form("resume", "<button>Resume</button>"))
+      \(Self.form("\(path(record))/duplicate", "<button>Duplicate</button>", viewer))
       \(cancel.text.isEmpty ? cancel : Self.asked("Cancel…", "What was not sent is never sent.", cancel))
       </div>
       """
+  }
+
+  private static func form(_ path: HTML, _ button: HTML, _ viewer: Page.Viewer) -> HTML {
+    "<form method=\"post\" action=\"\(path)\">\(Page.token(viewer))\(button)</form>"
   }
 
   /// A button behind another one, for what cannot be undone.
@@ -62,6 +71,8 @@ extension Dashboard {
 
   private static func event(_ action: String, _ record: CampaignHead) -> CampaignEvent? {
     switch action {
+    // Whether it is due is asked when it starts.
+    case "start": .started(isDue: true)
     case "pause": .paused
     case "resume": record.isDoubtful ? .decided : .resumed(isBegun: record.startedAt != nil)
     case "cancel": .cancelled
@@ -69,8 +80,20 @@ extension Dashboard {
     }
   }
 
-  private func facts(_ report: CampaignReport) -> HTML {
-    let record = report.record
+  /// How far it is, in one line.
+  private func amount(_ report: CampaignReport) -> HTML {
+    let settled = NumberText.grouped(report.account.settled)
+    var words: HTML = "<strong>\(settled)</strong>\(report.total.map { " of \(NumberText.grouped($0))" } ?? "")"
+    guard !report.record.status.isOver else { return words }
+    if report.pace > 0 { words = words + " · \(NumberText.rate(report.pace))" }
+    let now = access.clock.now
+    guard let left = report.secondsLeft else { return words }
+    let end = now.after(seconds: Int64(left.rounded(.up)))
+    return words + " · done \(zone(report.record.app).clock(end, now))"
+  }
+
+  private func facts(_ report: CampaignReport, _ plan: CampaignPlan) -> HTML {
+    let (record, zone) = (report.record, zone(report.record.app))
     let parts: HTML = "<dt>Parts</dt><dd>\(report.endedPartCount) of \(report.partCount) ended</dd>"
     return """
       <section id="facts" data-live class="card"><h2>Now</h2>
@@ -78,25 +101,33 @@ extension Dashboard {
       <dt>App</dt><dd><a href="/apps/\(record.app.asPathSegment)">\(record.app)</a></dd>
       <dt>Progress</dt><dd>\(progress(report))</dd>
       \(HTML.when(report.partCount > 1, parts))
-      \(report.nextPartAt.map { "<dt>Next part</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
-      <dt>Made</dt><dd>\(time(record.createdAt))</dd>
+      \(report.nextPartAt.map { "<dt>Next part</dt><dd>\(zone.time($0))</dd>" } ?? HTML.empty)
+      <dt>Made</dt><dd>\(zone.time(record.createdAt))</dd>
       \(begins(report))
-      \(record.startedAt.map { "<dt>Began</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
-      \(record.endedAt.map { "<dt>Ended</dt><dd>\(time($0))</dd>" } ?? HTML.empty)
+      \(record.startedAt.map { "<dt>Began</dt><dd>\(zone.time($0))</dd>" } ?? HTML.empty)
+      \(report.plannedEnd(at: plan.rateLimit).map { planned($0, record) } ?? HTML.empty)
+      \(record.endedAt.map { "<dt>Ended</dt><dd>\(zone.time($0))</dd>" } ?? HTML.empty)
       <dt>Id</dt><dd><code>\(record.id.text)</code></dd>
       </dl>
       </section>
       """
   }
 
+  /// The end that its rate allows, and how far it was missed.
+  private func planned(_ end: StoreInstant, _ record: CampaignHead) -> HTML {
+    let late = record.endedAt.map { Duration.milliseconds($0.milliseconds - end.milliseconds) } ?? .zero
+    let missed: HTML = "<span class=\"hint\">missed by \(NumberText.age(late))</span>"
+    return "<dt>Planned end</dt><dd>\(zone(record.app).time(end)) \(HTML.when(late >= .seconds(1), missed))</dd>"
+  }
+
   /// A local send has a first and a last start, also once it has begun.
   private func begins(_ report: CampaignReport) -> HTML {
     guard let times = report.beginning else { return .empty }
+    let (first, last) = (zone(report.record.app).time(times.lowerBound), zone(report.record.app).time(times.upperBound))
     if report.record.summary.lastBeginsAt != nil {
-      return
-        "<dt>First start</dt><dd>\(time(times.lowerBound))</dd><dt>Last start</dt><dd>\(time(times.upperBound))</dd>"
+      return "<dt>First start</dt><dd>\(first)</dd><dt>Last start</dt><dd>\(last)</dd>"
     }
-    return report.record.startedAt == nil ? "<dt>Begins</dt><dd>\(time(times.lowerBound))</dd>" : .empty
+    return report.record.startedAt == nil ? "<dt>Begins</dt><dd>\(first)</dd>" : .empty
   }
 
   /// Every notification is in exactly one line of the sum.
@@ -112,13 +143,21 @@ extension Dashboard {
       ("cancelled", "", account.cancelled), ("unknown", "", account.unknown), ("in flight", "", account.inFlight),
     ]
     let rows = lines.filter { $0.2 > 0 }.map { outcome, reason, count -> HTML in
-      "<tr><td>\(outcome)</td><td>\(reason)</td><td class=\"number\">\(NumberText.grouped(count))</td></tr>"
+      """
+      <tr><td>\(outcome)</td><td>\(reason)</td><td class="number">\(NumberText.grouped(count))</td>
+      <td class="number">\(NumberText.percent(Double(count) / Double(account.submitted)))</td></tr>
+      """
+    }
+    let hints = lines.compactMap { line -> HTML? in
+      guard line.0 == "rejected", let text = RejectionHint.texts[line.1] else { return nil }
+      return "<li><strong>\(line.1)</strong>: \(text)</li>"
     }
     return """
       <section id="sum" data-live class="card"><h2>Account</h2>
       <table class="narrow"><tbody>\(rows)</tbody>
       <tfoot><tr><th scope="row">Submitted</th><td>the sum</td>
-      <td class="number" data-sum>\(NumberText.grouped(account.submitted))</td></tr></tfoot></table>
+      <td class="number" data-sum>\(NumberText.grouped(account.submitted))</td><td></td></tr></tfoot></table>
+      \(HTML.when(!hints.isEmpty, "<ul class=\"hint\">\(hints)</ul>"))
       \(HTML.when(account.resent > 0, resends(account)))
       </section>
       """
@@ -132,6 +171,22 @@ extension Dashboard {
   }
 
   // MARK: What it is
+
+  /// The most variants that are shown.
+  private static let previewLimit = 12
+
+  private static func previews(_ plan: CampaignPlan, _ app: String) -> HTML {
+    let others = plan.variants.isEmpty ? "to all" : "to all others"
+    let variants = plan.variants.sorted { $0.key < $1.key }.prefix(previewLimit)
+    let rest = plan.variants.count - variants.count
+    let figures =
+      [NotificationPreview(payload: plan.notification.json).html(app: app, for: others)]
+      + variants.map { NotificationPreview(payload: $0.value).html(app: app, for: $0.key) }
+    return """
+      <section><h2>As a phone shows it</h2><div class="phones">\(figures)</div>
+      \(HTML.when(rest > 0, "<p class=\"hint\">\(rest) more languages.</p>"))</section>
+      """
+  }
 
   private func plan(_ plan: CampaignPlan, _ record: CampaignHead) -> HTML {
     let isIncomplete = plan.source == .upload && !record.upload.isComplete
@@ -187,11 +242,31 @@ extension Dashboard {
     let record = try await visibleCampaign(id, of: app, viewer)
     try demand(.campaigns, of: viewer)
     guard Self.event(action, record) != nil else { throw Problem.notFound }
-    if action == "resume" {
-      _ = try await reports.forgotten.resume(record.id)
-    } else {
-      try await reports.controller.change(record.id, { Self.event(action, $0.head) ?? .cancelled })
+    switch action {
+    case "resume": _ = try await reports.forgotten.resume(record.id)
+    case "start":
+      try intake.demandOpen()
+      _ = try await reports.controller.start(record.id)
+    default: try await reports.controller.change(record.id, { Self.event(action, $0.head) ?? .cancelled })
     }
     return Page.redirect(path(record).text)
+  }
+
+  /// Makes a draft of the same plan.
+  func duplicate(_ id: String, of app: String, _ viewer: Page.Viewer) async throws -> Response {
+    let record = try await visibleCampaign(id, of: app, viewer)
+    try demand(.campaigns, of: viewer)
+    guard let content = try await store.plan(of: record.id) else { throw Problem.notFound }
+    let plan = try CampaignPlan(parsing: content[...]).copy()
+    return Page.redirect(path(try await campaigns.add(plan, app: app).head).text)
+  }
+
+  func notAccepted(_ id: String, of app: String, _ viewer: Page.Viewer) async throws -> Response {
+    let record = try await visibleCampaign(id, of: app, viewer)
+    let grant = Grant(viewer.caller, access.keys, app: app, scope: .read)
+    var response = try await CampaignList(runner: campaigns, campaign: record.id).response(under: grant)
+    for field in Page.headers where response.headers[field.name] == nil { response.headers.append(field) }
+    response.headers[.contentDisposition] = "attachment; filename=\"\(record.id.text).csv\""
+    return response
   }
 }

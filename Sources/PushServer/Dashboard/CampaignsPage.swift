@@ -58,9 +58,9 @@ extension Dashboard {
 
   private static func table(_ rows: [HTML]) -> HTML {
     """
-    <table class="wide"><thead><tr><th>Campaign</th><th>App</th><th>State</th><th>Progress</th>
-    <th class="number">Submitted</th><th class="number">Accepted</th><th class="number">Not accepted</th>
-    <th>Made</th></tr></thead><tbody>\(rows)</tbody></table>
+    <table class="wide">
+    \(Page.head("Campaign", "App", "State", "Progress", "#Submitted", "#Accepted", "#Not accepted", "Made"))
+    <tbody>\(rows)</tbody></table>
     """
   }
 
@@ -76,7 +76,7 @@ extension Dashboard {
       <td data-label="Submitted" class="number">\(NumberText.grouped(account.submitted))</td>
       <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
       <td data-label="Not accepted" class="number">\(NumberText.grouped(account.rejected + account.others))</td>
-      <td data-label="Made" class="time">\(time(record.createdAt))</td>
+      <td data-label="Made" class="time">\(zone(record.app).time(record.createdAt))</td>
       </tr>
       """
   }
@@ -85,12 +85,15 @@ extension Dashboard {
 
   /// The progress, with an estimate of the time left from the pace of the last minute.
   func progress(_ report: CampaignReport) -> HTML {
+    let zone = zone(report.record.app)
     if case .scheduled = report.record.status, let times = report.beginning {
       let last: HTML =
-        times.lowerBound == times.upperBound ? .empty : " to <span class=\"whole\">\(time(times.upperBound))</span>"
-      return "<span>begins <span class=\"whole\">\(time(times.lowerBound))</span>\(last)</span>"
+        times.lowerBound == times.upperBound
+        ? .empty : " to <span class=\"whole\">\(zone.time(times.upperBound))</span>"
+      return "<span>begins <span class=\"whole\">\(zone.time(times.lowerBound))</span>\(last)</span>"
     }
     guard let share = report.share else {
+      if report.record.status.isOver { return "–" }
       return report.record.startedAt == nil
         ? "<span class=\"empty\">not begun</span>" : "<span class=\"empty\">its audience is being counted</span>"
     }
@@ -101,7 +104,7 @@ extension Dashboard {
     let left = report.secondsLeft.map { seconds -> HTML in
       let end = StoreInstant(milliseconds: now.milliseconds + Int64(seconds * 1000))
       return
-        ", <span data-left>\(NumberText.age(.seconds(Int64(seconds.rounded(.up))))) left</span> (\(clock(end, now)))"
+        ", <span data-left>\(NumberText.age(.seconds(Int64(seconds.rounded(.up))))) left</span> (\(zone.clock(end, now)))"
     }
     return """
       <progress max="100" value="\(Int(share * 100))" aria-label="Progress"></progress>

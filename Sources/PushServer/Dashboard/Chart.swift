@@ -8,14 +8,15 @@ struct Chart {
   private let span: AppHistory.Span
   /// The end of the last slot.
   private let now: StoreInstant
+  private let zone: PageZone
 
   /// Of a picture; its width is the number of slots.
   private static let height = 1_000.0
   /// What is there at all can be seen.
   private static let least = 12.0
 
-  init(_ history: AppHistory, _ span: AppHistory.Span, now: StoreInstant) {
-    (slots, self.span, self.now) = (history.slots(span), span, now)
+  init(_ history: AppHistory, _ span: AppHistory.Span, now: StoreInstant, zone: PageZone = .utc) {
+    (slots, self.span, self.now, self.zone) = (history.slots(span), span, now, zone)
   }
 
   /// The rates of the last minutes, to stand in a line.
@@ -91,8 +92,8 @@ struct Chart {
     let duration = span.slotDuration * span.slotCount
     let times = [2, 1, 0].map { part -> HTML in
       let back = Int64(duration / .milliseconds(1)) * Int64(part) / 2
-      let text = InstantText.text(StoreInstant(milliseconds: now.milliseconds - back)).dropFirst(11).prefix(5)
-      return "<span>\(text)\(part == 0 ? " UTC" : "")</span>"
+      let text = zone.timeOfDay(StoreInstant(milliseconds: now.milliseconds - back))
+      return "<span>\(text)\(part == 0 ? " \(zone.name)" : "")</span>"
     }
     return """
       <figure><figcaption><strong>\(title)</strong> \(keys)<span class="hint">\(words)</span></figcaption>

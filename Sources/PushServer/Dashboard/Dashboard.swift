@@ -13,12 +13,13 @@ struct Dashboard: Sendable {
   let store: any Store
   let outcomes: OutcomeRecorder
   let intake: IntakeLimit
+  let campaigns: CampaignRunner
   let statistics: ServiceStatistics
   let reports: CampaignReports
   let bridge: Bridge?
-  let lacksDescriptors: @Sendable () -> Bool
-  /// As it was lately; nil: there is none, or it is away.
-  let databaseState: @Sendable () -> DatabaseState?
+  let alarms: AlarmWatch
+  /// Of an app.
+  let zone: @Sendable (String) -> PageZone
   let webhooks: WebhookStates
   let program: ProgramFacts
   var check = BrowserCheck()

@@ -50,12 +50,48 @@ enum DashboardAssets {
       if (note.textContent !== text) note.textContent = text;
     }
 
+    // What the user has opened, fills in or is about to press, stays.
+    function isInUse(part) {
+      const focused = part.contains(document.activeElement) ? document.activeElement : null;
+      return part.querySelector("details[open]") || focused && !focused.matches("a[href]");
+    }
+
+    // A table in use is shown anew cell by cell. A row is known by its head.
+    function refill(table, fresh) {
+      const name = (row) => row.querySelector("th")?.textContent ?? row.rowIndex;
+      const rows = new Map([...fresh.rows].map((row) => [name(row), row]));
+      for (const row of table.rows) {
+        const other = rows.get(name(row));
+        if (!other || other.cells.length !== row.cells.length) continue;
+        [...row.cells].forEach((cell, index) => {
+          const now = other.cells[index];
+          if (isInUse(cell) || cell.innerHTML === now.innerHTML) return;
+          cell.innerHTML = now.innerHTML;
+          cell.className = now.className;
+        });
+      }
+    }
+
+    // Says which alarms are new, once.
+    function announce(page) {
+      const name = (alarm) => `${alarm.dataset.alarm} ${alarm.dataset.of}`;
+      const known = new Set([...document.querySelectorAll("[data-alarm]")].map(name));
+      const found = [...page.querySelectorAll("[data-alarm]")].filter((alarm) => !known.has(name(alarm)));
+      const texts = found.map((alarm) => `${alarm.dataset.of} ${alarm.querySelector("strong").textContent}`);
+      if (texts.length) document.getElementById("announcement").textContent = texts.join(" ");
+    }
+
     function show(page) {
+      announce(page);
       for (const part of document.querySelectorAll("[data-live]")) {
         const fresh = page.getElementById(part.id);
+        if (!fresh) continue;
+        if (isInUse(part)) {
+          const tables = fresh.querySelectorAll("table");
+          part.querySelectorAll("table").forEach((table, index) => tables[index] && refill(table, tables[index]));
+          continue;
+        }
         const focused = part.contains(document.activeElement) ? document.activeElement : null;
-        // What the user has opened, fills in or is about to press, stays.
-        if (!fresh || part.querySelector("details[open]") || focused && !focused.matches("a[href]")) continue;
         const target = focused && focused.getAttribute("href");
         part.replaceWith(document.adoptNode(fresh));
         if (!focused) continue;
@@ -63,6 +99,15 @@ enum DashboardAssets {
         links.find((link) => link.getAttribute("href") === target)?.focus();
       }
       document.title = page.title;
+    }
+
+    function tell() {
+      const age = document.getElementById("age");
+      if (!age) return;
+      const passed = Math.round((new Date() - shownAt) / 1000);
+      age.hidden = false;
+      age.textContent = passed < 2 ? "just now" : `${passed} s ago`;
+      age.classList.toggle("old", passed > 3 * seconds);
     }
 
     async function update() {
@@ -81,7 +126,10 @@ enum DashboardAssets {
       }
     }
 
-    if (document.querySelector("[data-live]")) setInterval(update, seconds * 1000);
+    if (document.querySelector("[data-live]")) {
+      setInterval(update, seconds * 1000);
+      setInterval(tell, 1000);
+    }
 
     """
 

@@ -12,7 +12,10 @@ struct DashboardRoutes: Sendable {
     DashboardAssets.add(to: router)
     router.get("/") { request, context in
       await page(request) { viewer in
-        try await dashboard.overview(viewer, named: request.uri.queryParameters["name"].map(String.init) ?? "")
+        let parameters = request.uri.queryParameters
+        return try await dashboard.overview(
+          viewer, named: parameters["name"].map(String.init) ?? "",
+          by: parameters["sort"].flatMap { AppOrder(rawValue: String($0)) })
       }
     }
     router.get("login") { request, _ in
@@ -44,6 +47,12 @@ struct DashboardRoutes: Sendable {
     }
     addCampaigns(to: router)
     addNodes(to: router)
+    router.get("events") { request, _ in
+      await page(request) { viewer in
+        let parameters = request.uri.queryParameters
+        return try await dashboard.events(viewer, app: parameters["app"], cursor: parameters.identifierCursor())
+      }
+    }
     router.get("keys") { request, _ in
       await page(request) { viewer in try await dashboard.keys(viewer) }
     }
@@ -80,7 +89,17 @@ struct DashboardRoutes: Sendable {
         try await dashboard.campaign(context.parameter("id"), of: context.parameter("app"), viewer)
       }
     }
-    for action in ["pause", "resume", "cancel"] {
+    router.get("apps/{app}/campaigns/{id}/not-accepted.csv") { request, context in
+      await answer(request) { viewer in
+        try await dashboard.notAccepted(context.parameter("id"), of: context.parameter("app"), viewer)
+      }
+    }
+    router.post("apps/{app}/campaigns/{id}/duplicate") { request, context in
+      await form(request) { _, viewer in
+        try await dashboard.duplicate(context.parameter("id"), of: context.parameter("app"), viewer)
+      }
+    }
+    for action in ["start", "pause", "resume", "cancel"] {
       router.post(RouterPath("apps/{app}/campaigns/{id}/\(action)")) { request, context in
         await form(request) { _, viewer in
           try await dashboard.act(action, on: context.parameter("id"), of: context.parameter("app"), viewer)
@@ -91,10 +110,14 @@ struct DashboardRoutes: Sendable {
 
   /// Serves a page to users who are logged in; others get the login page.
   private func page(_ request: Request, _ serve: (Page.Viewer) async throws -> Page) async -> Response {
+    await answer(request) { try await serve($0).response() }
+  }
+
+  private func answer(_ request: Request, _ serve: (Page.Viewer) async throws -> Response) async -> Response {
     guard dashboard.check.knows(host: request.head.authority) else { return Self.unknownHost(request) }
     do {
       guard let viewer = try await dashboard.viewer(request) else { return Page.redirect("/login") }
-      return await answer(viewer) { try await serve(viewer).response() }
+      return await answer(viewer) { try await serve(viewer) }
     } catch {
       return Self.response(Problem(describing: error))
     }

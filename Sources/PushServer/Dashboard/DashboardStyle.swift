@@ -4,14 +4,14 @@ extension DashboardAssets {
     :root {
       --page: #f5f6f8; --card: #ffffff; --text: #1b1f27; --soft: #5b6472; --line: #d9dde4; --accent: #1f5fd0;
       --on-accent: #ffffff; --good: #14713b; --good-back: #e2f4e8; --bad: #a61b1b; --bad-back: #fde8e6;
-      --warn: #7a4d00; --warn-back: #fdf1d7; --quiet-back: #e8ebf0;
+      --warn: #7a4d00; --warn-back: #fdf1d7; --quiet-back: #e8ebf0; --edge: #7f8796;
       color-scheme: light dark;
     }
     @media (prefers-color-scheme: dark) {
       :root {
         --page: #14171c; --card: #1d2129; --text: #e7eaf0; --soft: #a0a8b6; --line: #343b47; --accent: #7cabff;
         --on-accent: #0d1a33; --good: #7fdba0; --good-back: #17352a; --bad: #ff9d94; --bad-back: #42201f;
-        --warn: #f3c669; --warn-back: #3d3117; --quiet-back: #2a303b;
+        --warn: #f3c669; --warn-back: #3d3117; --quiet-back: #2a303b; --edge: #727b8b;
       }
     }
     * { box-sizing: border-box; }
@@ -28,7 +28,7 @@ extension DashboardAssets {
     }
     header .brand { font-weight: 700; font-size: 1.1rem; color: var(--text); text-decoration: none; }
     nav { display: flex; gap: 1.1rem; flex: 1; }
-    nav a { text-decoration: none; padding: .2rem 0; }
+    nav a, .spans a { text-decoration: none; padding: .2rem 0; }
     nav a[aria-current] { color: var(--text); font-weight: 600; box-shadow: 0 2px 0 var(--accent); }
     header form { display: flex; gap: .8rem; align-items: center; margin: 0; }
     .who { color: var(--soft); max-width: 14rem; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
@@ -52,6 +52,19 @@ extension DashboardAssets {
     .alarms .warning { background: var(--warn-back); border-color: var(--warn); }
     .alarms .warning strong { color: var(--warn); }
     .alarms li > a { font-weight: 700; color: inherit; }
+    .alarms form { display: inline-block; margin: 0 0 0 .5rem; }
+    .alarms .hint { color: inherit; }
+    .tiles {
+      display: grid; gap: .8rem; grid-template-columns: repeat(auto-fit, minmax(11rem, 1fr)); margin: 0 0 1rem;
+    }
+    .tiles > div { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem 1rem; }
+    .tiles strong { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+    .skip { position: absolute; left: -100rem; padding: .5rem 1rem; background: var(--card); }
+    .skip:focus { left: .5rem; top: .5rem; z-index: 1; }
+    main:focus { outline: none; }
+    .unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); margin: 0; }
+    #age { margin: 0; font-variant-numeric: tabular-nums; }
+    #age.old { color: var(--warn); background: var(--warn-back); border-radius: 1rem; padding: 0 .6rem; }
     .calm p { color: var(--good); margin: 0 0 .5rem; }
     .calm p::before { content: "✓ "; }
 
@@ -61,7 +74,13 @@ extension DashboardAssets {
     }
     th, td { padding: .5rem .8rem; text-align: left; vertical-align: baseline; }
     tbody tr > *, tfoot tr > * { border-top: 1px solid var(--line); }
-    thead th { font-size: .82rem; font-weight: 600; color: var(--soft); vertical-align: bottom; }
+    table.dense th, table.dense td { padding: .12rem .8rem; }
+    thead a { color: inherit; text-decoration: none; display: inline-block; min-width: 1.5rem; }
+    thead a:hover { text-decoration: underline; }
+    [aria-sort=descending] a::after { content: " ↓"; }
+    [aria-sort=ascending] a::after { content: " ↑"; }
+    td[data-label=Who] { min-width: 11rem; }
+    thead th { line-height: 1.5rem; font-size: .82rem; font-weight: 600; color: var(--soft); vertical-align: bottom; }
     tbody th { font-weight: 600; overflow-wrap: anywhere; min-width: 9rem; }
     td { overflow-wrap: anywhere; }
     tbody th .hint {
@@ -89,7 +108,6 @@ extension DashboardAssets {
     .spark path { fill: var(--accent); }
     #charts h2 { margin: 0; }
     .spans { margin: 0; display: flex; gap: 1rem; }
-    .spans a { text-decoration: none; }
     .spans a[aria-current] { color: var(--text); font-weight: 600; box-shadow: 0 2px 0 var(--accent); }
     figure { margin: 1rem 0 0; }
     figcaption { display: flex; flex-wrap: wrap; gap: .1rem 1rem; align-items: baseline; }
@@ -115,6 +133,30 @@ extension DashboardAssets {
       stroke-linejoin: round;
     }
     .plot .most { stroke: var(--soft); stroke-width: 1.5; }
+    .funnel { display: block; width: 100%; height: 1.6rem; border-radius: 5px; }
+    .funnel .accepted { fill: var(--good); }
+    .funnel .others { fill: var(--bad); }
+    .funnel .suppressed { fill: var(--warn); }
+    .funnel .ended { fill: var(--soft); }
+    .funnel .flying { fill: var(--accent); }
+    .funnel .unread { fill: var(--line); }
+    .key.suppressed::before { background: var(--warn); }
+    .key.ended::before { background: var(--soft); }
+    .key.flying::before { background: var(--accent); }
+    .key.unread::before { background: var(--line); }
+    .amount { margin: 0 0 .5rem; font-variant-numeric: tabular-nums; }
+    .amount strong { font-size: 1.35rem; }
+    .keys { margin: .5rem 0 0; display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; }
+    .phones { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fill, minmax(min(19rem, 100%), 1fr)); }
+    .phone { margin: 0; }
+    .phone > div {
+      background: var(--card); border: 1px solid var(--line); border-radius: 18px; padding: .7rem 1rem;
+      overflow-wrap: anywhere;
+    }
+    .phone p { margin: 0; white-space: pre-line; }
+    .phone strong, .phone em { display: block; font-style: normal; }
+    .phone figcaption { margin: .3rem 1rem 0; color: var(--soft); font-size: .88rem; }
+    ul.hint { padding-left: 1.1rem; }
     .axis { display: flex; justify-content: space-between; font-size: .78rem; color: var(--soft); }
 
     .badge {
@@ -130,20 +172,23 @@ extension DashboardAssets {
       display: inline-flex; gap: .4rem; align-items: center; margin: .2rem 1rem .2rem 0; font-weight: 400;
       overflow-wrap: anywhere;
     }
+    .filter { display: flex; flex-wrap: wrap; gap: .6rem; align-items: center; margin: 0 0 1rem; }
+    .filter label, .filter button { margin: 0; }
+    .filter input:not([type=checkbox]) { width: 16rem; }
     fieldset {
       border: 1px solid var(--line); border-radius: 8px; margin: 1rem 0; padding: .3rem .9rem .6rem; min-width: 0;
     }
     legend { padding: 0 .4rem; color: var(--soft); }
     input:not([type=checkbox], [type=hidden]), select {
       width: 100%; max-width: 44rem; padding: .5rem .7rem; font: inherit; color: inherit; background: var(--page);
-      border: 1px solid var(--line); border-radius: 7px;
+      border: 1px solid var(--edge); border-radius: 7px;
     }
     button {
       font: inherit; font-weight: 600; padding: .45rem 1.1rem; border-radius: 7px; border: 1px solid transparent;
       background: var(--accent); color: var(--on-accent); cursor: pointer; margin-top: .9rem; white-space: nowrap;
     }
-    button.quiet, button.danger, .actions button, header button, td button {
-      background: none; border-color: var(--line); color: var(--text); padding: .25rem .8rem; margin: 0;
+    button.quiet, button.danger, .actions button, header button, td button, .alarms button {
+      background: none; border-color: var(--edge); color: var(--text); padding: .25rem .8rem; margin: 0;
       font-weight: 500;
     }
     button.danger { color: var(--bad); }
@@ -153,7 +198,7 @@ extension DashboardAssets {
     .summary { color: var(--soft); margin: -.6rem 0 1rem; }
     details > summary {
       display: inline-block; list-style: none; cursor: pointer; padding: .25rem .8rem; border-radius: 7px;
-      border: 1px solid var(--line); color: var(--bad); font-weight: 500;
+      border: 1px solid var(--edge); color: var(--bad); font-weight: 500;
     }
     details > summary::-webkit-details-marker { display: none; }
     details[open] > summary { color: var(--soft); }
@@ -197,6 +242,16 @@ extension DashboardAssets {
       table.wide td[data-label]::before {
         content: attr(data-label); display: block; color: var(--soft); font-size: .78rem; font-weight: 400;
       }
+      table.wide td[data-label=Of], table.wide td[data-label=Why] { grid-column: 1 / -1; }
+      .tiles { grid-template-columns: 1fr 1fr; gap: .5rem; }
+      table.dense tr {
+        grid-template-columns: 1fr auto 4.5rem; padding: .2rem .7rem; margin: 0; border-radius: 0; align-items: center;
+      }
+      table.dense tr > th { grid-column: auto; font-size: .95rem; min-width: 0; }
+      table.dense tr > td { display: none; }
+      table.dense tr > td[data-label=State], table.dense tr > td[data-label=Rate] { display: block; }
+      table.dense td[data-label]::before, table.dense .spark { display: none; }
+      table.dense tr > td.rate { text-align: right; }
       #recent table, #recent tbody { display: block; }
       #recent tr { display: grid; grid-template-columns: 1fr 1fr; padding: .4rem .8rem; }
       #recent tr + tr { border-top: 1px solid var(--line); }

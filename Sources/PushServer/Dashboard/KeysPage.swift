@@ -15,8 +15,8 @@ extension Dashboard {
       body: """
         <h1>Keys</h1>
         \(created.map(shown) ?? HTML.empty)
-        <table class="wide"><thead><tr><th>Name</th><th>Id</th><th>Scopes</th><th>Apps</th><th>Made</th>
-        <th>Last used</th><th></th></tr></thead><tbody>\(rows)</tbody></table>
+        <table class="wide">\(Page.head("Name", "Id", "Scopes", "Apps", "Made", "Last used", ""))
+        <tbody>\(rows)</tbody></table>
         \(createForm(viewer))
         """)
   }
@@ -48,14 +48,6 @@ extension Dashboard {
     <td class="act">\(key.revokedAt.map { "revoked \(day($0))" } ?? revokeForm(key, viewer))</td>
     </tr>
     """
-  }
-
-  func day(_ instant: StoreInstant) -> HTML { "\(InstantText.text(instant).prefix(10))" }
-  func time(_ instant: StoreInstant) -> HTML { "\(InstantText.text(instant).prefix(16).replacing("T", with: " ")) UTC" }
-  /// The time of day, if it is within a day.
-  func clock(_ instant: StoreInstant, _ now: StoreInstant) -> HTML {
-    let isSoon = instant.milliseconds - now.milliseconds < 86_400_000
-    return isSoon ? "\(InstantText.text(instant).dropFirst(11).prefix(5)) UTC" : time(instant)
   }
 
   private func revokeForm(_ key: StoredKey, _ viewer: Page.Viewer) -> HTML {

@@ -14,9 +14,11 @@ extension Dashboard {
       body: """
         <h1>Nodes</h1>
         <section id="nodes" data-live>
-        <table class="wide"><thead><tr><th>Node</th><th>State</th><th>Since</th><th class="number">Last beat</th>
-        <th>Version</th><th>Configuration</th><th class="number">Clock</th><th class="number">Segments</th>
-        <th class="number">Pending</th><th class="number">Doubt</th><th></th></tr></thead><tbody>
+        <table class="wide">
+        \(Page.head(
+          "Node", "State", "Since", "#Last beat", "Version", "Configuration", "#Clock", "#Segments", "#Pending", "#Doubt",
+          ""))
+        <tbody>
         \(rows)
         </tbody></table>
         </section>

@@ -10,26 +10,30 @@ extension Dashboard {
   private static let appLimit = 200
   static let alarmLimit = 30
 
-  /// - Parameter part: only apps with this in their names are listed.
-  func overview(_ viewer: Page.Viewer, named part: String) async throws -> Page {
+  /// - Parameters:
+  ///   - part: only apps with this in their names are listed.
+  ///   - order: of the list; nil: apps with alarms first.
+  func overview(_ viewer: Page.Viewer, named part: String, by order: AppOrder?) async throws -> Page {
     let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }
     let statuses = apps.map { (app: $0.id, status: $0.status) }
     let alarms = try await alarms(statuses, nodes: viewer.seesNodes ? reports.membership.lastSeen : [])
-    let found = Self.inOrder(Array(zip(apps, statuses.map(\.status))), alarms)
-      .filter { part.isEmpty || $0.0.id.lowercased().contains(part.lowercased()) }
-    let rows = found.prefix(Self.appLimit).map { row($0, $1) }
+    let lines = zip(apps, statuses).map { AppLine(app: $0, status: $1.status, rate: statistics.rate($0.id)) }
+    let found = (order.map { lines.sorted(by: $0.precedes) } ?? Self.inOrder(lines, alarms))
+      .filter { part.isEmpty || $0.app.id.lowercased().contains(part.lowercased()) }
+    let rows = found.prefix(Self.appLimit).map(row)
     let empty: HTML = "<p class=\"card empty\">\(apps.isEmpty ? "There is no app." : "No app has such a name.")</p>"
     return Page(
       title: "Overview", viewer: viewer,
       body: """
         <h1>Overview</h1>
         \(summary(apps, statuses.map(\.status), viewer))
-        \(AlarmList.html(alarms, isAboutOneApp: false))
+        \(tiles(lines))
+        \(list(alarms, isAboutOneApp: false, viewer))
         \(try await campaignsUnderWay(viewer))
         <section id="apps" data-live>
         <h2>Apps</h2>
         \(HTML.when(apps.count > Self.appLimit, Self.search(part, shown: rows.count, of: apps.count)))
-        \(rows.isEmpty ? empty : Self.table(Array(rows)))
+        \(rows.isEmpty ? empty : Self.table(Array(rows), named: part, by: order))
         </section>
         """, refresh: 10)
   }
@@ -39,31 +43,75 @@ extension Dashboard {
     _ statuses: [(app: String, status: AppStatusSnapshot)], nodes: [StoredNode] = []
   ) async throws -> [Alarm] {
     let isAnyPaused = statuses.contains { $0.status.state == .paused }
-    return AlarmRules.alarms(
-      statuses, pausedAt: isAnyPaused ? try await store.pausedApps().mapValues { $0.milliseconds / 1000 } : [:],
-      journalFailure: access.deployment.journalFailure, storeAway: outcomes.awayDuration,
-      lacksDescriptors: lacksDescriptors(), nodes: nodes, database: databaseState(), webhooks: webhooks.all,
-      disk: statistics.fullerDisk,
-      now: access.clock.now.seconds)
+    return alarms.alarms(statuses, pausedAt: isAnyPaused ? try await store.pausedApps() : [:], nodes: nodes)
+  }
+
+  /// - Parameter isAboutOneApp: the app is not named then.
+  func list(_ found: [Alarm], isAboutOneApp: Bool, _ viewer: Page.Viewer) -> HTML {
+    AlarmList.html(found, isAboutOneApp: isAboutOneApp) { alarm in
+      var parts: [String] = []
+      if let since = alarms.since(alarm) { parts.append("since \(PageZone.utc.clock(since, access.clock.now).text)") }
+      if let next = alarm.nextTryIn {
+        parts.append(next <= .zero ? "being tried" : "next try in \(NumberText.age(next))")
+      }
+      let when: HTML = parts.isEmpty ? .empty : "<span class=\"hint\">\(parts.joined(separator: ", "))</span>"
+      return when + button(alarm, viewer)
+    }
+  }
+
+  /// What an operator can do about an alarm from here.
+  private func button(_ alarm: Alarm, _ viewer: Page.Viewer) -> HTML {
+    switch alarm.name {
+    case .appPaused, .appSuspended:
+      guard let app = alarm.app, viewer.may(.admin) else { return .empty }
+      return """
+        <form method="post" action="/apps/\(app.asPathSegment)/resume">\(Page.token(viewer))<button>Resume</button></form>
+        """
+    case .nodeSilent, .clocksApart, .configurationsDiffer: return "<a href=\"/nodes\">Nodes</a>"
+    case .campaignStuck: return "<a href=\"/campaigns\">Campaigns</a>"
+    default: return .empty
+    }
   }
 
   /// Apps with alarms first, the worst at the top; the others as the configuration has them.
-  private static func inOrder(
-    _ apps: [(PushApp, AppStatusSnapshot)], _ alarms: [Alarm]
-  ) -> [(PushApp, AppStatusSnapshot)] {
+  private static func inOrder(_ lines: [AppLine], _ alarms: [Alarm]) -> [AppLine] {
     var ranks: [String: Int] = [:]
     for (rank, alarm) in alarms.enumerated() { if let app = alarm.app, ranks[app] == nil { ranks[app] = rank } }
-    return apps.enumerated().map { (rank: ranks[$1.0.id] ?? .max, position: $0, entry: $1) }
-      .sorted { ($0.rank, $0.position) < ($1.rank, $1.position) }.map(\.entry)
+    return lines.enumerated().map { (rank: ranks[$1.app.id] ?? .max, position: $0, line: $1) }
+      .sorted { ($0.rank, $0.position) < ($1.rank, $1.position) }.map(\.line)
+  }
+
+  /// The few numbers that one looks at first.
+  private func tiles(_ lines: [AppLine]) -> HTML {
+    let histories = lines.compactMap { statistics.history($0.app.id) }
+    let (day, lately) = (histories.map { $0.total(.day) }, histories.map { $0.total(.minutes) })
+    let (accepted, others) = (lately.reduce(0) { $0 + $1.accepted }, lately.reduce(0) { $0 + $1.others })
+    let known = day.map(\.duration).max() ?? .zero
+    let oldest = lines.max { $0.oldestAge < $1.oldestAge }
+    let share = accepted + others > 0 ? NumberText.percent(Double(others) / Double(accepted + others)) : "–"
+    let tiles: [(String, String, HTML)] = [
+      ("Sending now", NumberText.rate(lines.reduce(0) { $0 + $1.rate }), "over the last minute"),
+      (
+        "Accepted", NumberText.grouped(day.reduce(0) { $0 + $1.accepted }),
+        known >= .seconds(86_000) ? "in the last 24 hours" : "in the last \(NumberText.age(known)), since the start"
+      ),
+      ("Not accepted", share, "\(NumberText.grouped(others)) in the last 10 minutes"),
+      (
+        "Oldest wait", oldest.map { NumberText.age($0.oldestAge) } ?? "–",
+        oldest.flatMap { $0.oldestAge > .zero ? "of \($0.app.id)" : nil } ?? "nothing waits"
+      ),
+    ]
+    let cells = tiles.map { title, value, hint -> HTML in
+      "<div><dt>\(title)</dt><dd><strong>\(value)</strong> <span class=\"hint\">\(hint)</span></dd></div>"
+    }
+    return "<dl id=\"tiles\" data-live class=\"tiles\">\(cells)</dl>"
   }
 
   private func summary(_ apps: [PushApp], _ statuses: [AppStatusSnapshot], _ viewer: Page.Viewer) -> HTML {
     var counts: [String: Int] = [:]
     for status in statuses { counts[StateBadge.word(status), default: 0] += 1 }
     let states = StateBadge.words.compactMap { word in counts[word].map { "\($0) \(word)" } }
-    let rate = apps.reduce(0) { $0 + statistics.rate($1.id) }
     var parts = ["\(apps.count) app\(apps.count == 1 ? "" : "s"): \(states.joined(separator: ", "))"]
-    parts.append("\(NumberText.rate(rate)) over the last minute")
     if let bridge {
       // Whose clients they were is not known, so they are shown to those who see every app.
       let refused = viewer.caller.seesAllApps ? bridge.refusedCount : 0
@@ -83,29 +131,38 @@ extension Dashboard {
     """
   }
 
-  private static func table(_ rows: [HTML]) -> HTML {
-    """
-    <table class="wide">
-    <thead><tr><th>App</th><th>State</th><th class="number">Rate</th><th class="number">Accepted</th>
-    <th class="number">Not accepted</th><th class="number">Pending</th><th class="number">Oldest</th>
-    <th class="number">Connections</th><th>Credential</th></tr></thead>
-    <tbody>
-    \(rows)
-    </tbody>
-    </table>
-    """
+  /// More apps than this are shown closer together.
+  private static let roomyLimit = 20
+
+  private static func table(_ rows: [HTML], named part: String, by order: AppOrder?) -> HTML {
+    let filter = part.isEmpty ? "" : "&name=\(part.asPathSegment)"
+    let heads = AppOrder.allCases.map { other -> HTML in
+      let isNumber = HTML.when(other.isNumber, " class=\"number\"")
+      let sort = HTML.when(other == order, " aria-sort=\"\(other.isNumber ? "descending" : "ascending")\"")
+      return """
+        <th scope="col"\(isNumber)\(sort)><a href="/?sort=\(other.rawValue)\(filter)">\(other.title)</a></th>
+        """
+    }
+    return """
+      <table class="wide\(HTML.when(rows.count > roomyLimit, " dense"))">
+      <thead><tr>\(heads)<th scope="col">Credential</th></tr></thead>
+      <tbody>
+      \(rows)
+      </tbody>
+      </table>
+      """
   }
 
-  private func row(_ app: PushApp, _ status: AppStatusSnapshot) -> HTML {
-    let account = app.tally.account
+  private func row(_ line: AppLine) -> HTML {
+    let (app, status) = (line.app, line.status)
     return """
       <tr>
       <th scope="row"><a href="/apps/\(app.id.asPathSegment)">\(app.id)</a></th>
       <td data-label="State">\(StateBadge.html(status))</td>
       <td data-label="Rate" class="number rate">\(Chart.sparkline(statistics.history(app.id)))\
-      \(NumberText.rate(statistics.rate(app.id)))</td>
-      <td data-label="Accepted" class="number">\(NumberText.grouped(account.accepted))</td>
-      <td data-label="Not accepted" class="number">\(NumberText.grouped(account.settled - account.accepted))</td>
+      \(NumberText.rate(line.rate))</td>
+      <td data-label="Accepted" class="number">\(NumberText.grouped(line.accepted))</td>
+      <td data-label="Not accepted" class="number">\(NumberText.grouped(line.rejected))</td>
       <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>
       <td data-label="Oldest" class="number">\(NumberText.age(status.oldestAge))</td>
       <td data-label="Connections" class="number">\(status.connections.open)</td>
@@ -116,16 +173,19 @@ extension Dashboard {
 }
 
 enum AlarmList {
-  /// - Parameter isAboutOneApp: the app is not named then.
-  static func html(_ alarms: [Alarm], isAboutOneApp: Bool) -> HTML {
+  /// - Parameters:
+  ///   - isAboutOneApp: the app is not named then.
+  ///   - more: since when an alarm stands, and what can be done.
+  static func html(_ alarms: [Alarm], isAboutOneApp: Bool, more: (Alarm) -> HTML) -> HTML {
     guard !alarms.isEmpty else { return "<section id=\"alarms\" data-live class=\"calm\"><p>No alarms.</p></section>" }
     let rest = alarms.count - Dashboard.alarmLimit
     let items = alarms.prefix(Dashboard.alarmLimit).map { alarm -> HTML in
       let app: HTML =
         alarm.app.flatMap { isAboutOneApp ? nil : "<a href=\"/apps/\($0.asPathSegment)\">\($0)</a> " } ?? HTML.empty
       return """
-        <li class="\(alarm.severity == .critical ? "critical" : "warning")" data-alarm="\(alarm.name.rawValue)">
-        \(app)<strong>\(alarm.text)</strong> <span>\(alarm.action)</span></li>
+        <li class="\(alarm.severity == .critical ? "critical" : "warning")" data-alarm="\(alarm.name.rawValue)"
+        data-of="\(alarm.app ?? alarm.node ?? "")">
+        \(app)<strong>\(alarm.text)</strong> <span>\(alarm.action)</span> \(more(alarm))</li>
         """
     }
     return """

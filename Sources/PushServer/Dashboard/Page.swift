@@ -39,7 +39,7 @@ struct Page: Sendable {
     </head>
     <body>
     \(viewer.map(header) ?? HTML.empty)
-    <main>
+    <main id="main" tabindex="-1">
     \(body)
     </main>
     \(viewer.map { "<footer>carillon \($0.program.text)</footer>" } ?? HTML.empty)
@@ -51,14 +51,18 @@ struct Page: Sendable {
 
   private func header(_ viewer: Viewer) -> HTML {
     """
+    <a class="skip" href="#main">To the content</a>
     <header>
     <a class="brand" href="/">Carillon</a>
     <nav>
     <a href="/"\(current("Overview"))>Overview</a>
     <a href="/campaigns"\(current("Campaigns"))>Campaigns</a>
     \(HTML.when(viewer.seesNodes, "<a href=\"/nodes\"\(current("Nodes"))>Nodes</a>"))
+    \(HTML.when(viewer.may(.admin), "<a href=\"/events\"\(current("Events"))>Events</a>"))
     \(HTML.when(viewer.may(.admin), "<a href=\"/keys\"\(current("Keys"))>Keys</a>"))
     </nav>
+    <p id="age" class="hint" hidden></p>
+    <p id="announcement" class="unseen" aria-live="polite"></p>
     <form method="post" action="/logout">
     \(Page.token(viewer))
     <span class="who">\(viewer.name)</span> <button class="quiet">Log out</button>
@@ -72,6 +76,17 @@ struct Page: Sendable {
   /// What proves that a form came from a page of this session.
   static func token(_ viewer: Viewer) -> HTML {
     "<input type=\"hidden\" name=\"\(DashboardForm.tokenField)\" value=\"\(viewer.formToken)\">"
+  }
+
+  /// The head of a table.
+  ///
+  /// - Parameter titles: those of numbers begin with `#`.
+  static func head(_ titles: String...) -> HTML {
+    let cells = titles.map { title -> HTML in
+      title.hasPrefix("#")
+        ? "<th scope=\"col\" class=\"number\">\(title.dropFirst())</th>" : "<th scope=\"col\">\(title)</th>"
+    }
+    return "<thead><tr>\(cells)</tr></thead>"
   }
 
   func response(_ status: HTTPResponse.Status = .ok) -> Response {

@@ -126,17 +126,19 @@ struct RateWindow: Sendable {
   }
 }
 
-/// Samples the totals of apps, and how far campaigns have come, until the service ends.
+/// Samples the totals of apps, how far campaigns have come, and the alarms, until the service ends.
 struct RateSampling: Service {
   let statistics: ServiceStatistics
   let deployment: Deployment
   let controller: CampaignController
+  let alarms: AlarmWatch
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
       repeat {
         statistics.sample(deployment, now: controller.clock.uptime)
         statistics.sample(controller.settledCounts, now: controller.clock.uptime)
+        alarms.look()
       } while (try? await controller.clock.sleep(for: RateWindow.interval)) != nil
     }
   }

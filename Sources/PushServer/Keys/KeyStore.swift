@@ -28,6 +28,7 @@ package struct KeyStore: Sendable {
         StoredKey(
           id: key.id, name: name, digest: key.digest, scopes: scopes.map(\.rawValue), reach: reach,
           createdAt: clock.now), by: nil)
+      try await note("key created", key.id)
     }
     return key
   }
@@ -39,7 +40,17 @@ package struct KeyStore: Sendable {
 
   /// - Returns: false if there is no such key, or it was revoked before.
   package func revoke(_ id: String) async throws(CarillonError) -> Bool {
-    try await describingStoreErrors { () async throws(StoreError) in try await store.revokeKey(id, at: clock.now) }
+    try await describingStoreErrors { () async throws(StoreError) in
+      let isRevoked = try await store.revokeKey(id, at: clock.now)
+      if isRevoked { try await note("key revoked", id) }
+      return isRevoked
+    }
+  }
+
+  private func note(_ action: String, _ key: String) async throws(StoreError) {
+    var event = StoredEvent(id: .make(at: clock.now), at: clock.now, .action, action)
+    event.subject = key
+    try await store.add([event], keeping: StoredEvent.keptCount)
   }
 
   package func close() throws(CarillonError) {

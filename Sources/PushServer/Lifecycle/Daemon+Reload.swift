@@ -21,6 +21,7 @@ extension Daemon {
     let changed: ServerConfiguration
     do throws(ConfigurationError) { changed = try ServerConfiguration.read(file: file) } catch {
       problem("the configuration stays as it was", "\(error)")
+      events.note("configuration not read", reason: "\(error)")
       return report
     }
     credentialFiles.withLock { $0 = changed.credentialFiles }
@@ -59,7 +60,8 @@ extension Daemon {
     description.note(inForce, retention: configuration.retention)
     let present = inForce.values.sorted { $0.id < $1.id }
     for (what, why) in bridge?.reload(changed, tenants: present) ?? [] { problem(what, why) }
-    logger.notice("configuration read again", metadata: ["apps": "\(new.count)"])
+    events.note(
+      "configuration read again", reason: report.problems.isEmpty ? nil : report.problems.joined(separator: " "))
     if !report.waiting.isEmpty {
       logger.warning(
         "other settings count after the next start", metadata: ["keys": "\(report.waiting.joined(separator: "; "))"])
@@ -80,7 +82,7 @@ extension Daemon {
     }
     let left = deployment.leftByRemovedApps
     for id in apps {
-      logger.notice("app removed", metadata: ["app": "\(id)"])
+      events.note("app removed", app: id)
       guard let count = left[id], count > 0 else { continue }
       logger.warning(
         "notifications stay in the journal until the app is added again",
@@ -95,7 +97,7 @@ extension Daemon {
       let added = try deployment.add(tenant.app)
       if isPaused { added.pause() }
       tenants.withLock { $0[tenant.id] = tenant }
-      logger.notice("app added", metadata: ["app": "\(tenant.id)"])
+      events.note("app added", app: tenant.id)
       return true
     }
     let isChanged = try await deployment.app(tenant.id).takeOver(tenant.app)

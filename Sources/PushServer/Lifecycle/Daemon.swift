@@ -42,6 +42,7 @@ package final class Daemon: Sendable {
   let store: any Store
   let deployment: Deployment
   private let outcomes: OutcomeRecorder
+  let events: EventLog
   private let feed: OutcomeFeed
   private let webhooks = WebhookStates()
   private let keys: KeyRing
@@ -114,6 +115,9 @@ package final class Daemon: Sendable {
       let log = try DeferredList(directory: configuration.journal.directory ?? ".")
       outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(log))
     } catch { throw CarillonError(.journal, "\(error)") }
+    events = EventLog(
+      store: store, node: configuration.store.cluster.map { [configuration] _ in configuration.store.node },
+      clock: clock, logger: log.logger, isAway: { [outcomes] in outcomes.awayDuration != nil })
     statistics = ServiceStatistics(
       journalDirectory: configuration.journal.directory ?? ".", storePath: configuration.store.base(besides: file),
       durations: { [metrics] in metrics.deliveryDurations($0) })
@@ -194,7 +198,8 @@ package final class Daemon: Sendable {
     let campaigns = makeCampaigns()
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
     return Run(
-      campaigns: campaigns, reloading: Reloading(manager: manager) { [self] in await reload(campaigns) },
+      campaigns: campaigns, alarms: makeAlarmWatch(),
+      reloading: Reloading(manager: manager) { [self] in await reload(campaigns) },
       clients: OpenChannels(
         OpenChannels.Limits(
           all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
@@ -207,12 +212,19 @@ package final class Daemon: Sendable {
       CampaignTimes.App(tenants.withLock { $0[app] })
     }
     return CampaignRunner(
-      controller: CampaignController(store: store, clock: clock),
+      controller: CampaignController(store: store, clock: clock, events: events),
       spool: CampaignSpool(besides: configuration.store.base(besides: file)), recorder: outcomes.campaigns,
       outcomes: outcomes, deployment: deployment, schedule: schedule, retention: configuration.retention,
       incarnation: { [membership] in membership.current }, pace: configuration.nodePace,
       leads: { [membership] in membership.leads }, isDraining: { [membership] in membership.isDraining },
       logger: logger)
+  }
+
+  private func makeAlarmWatch() -> AlarmWatch {
+    AlarmWatch(
+      deployment: deployment, outcomes: outcomes, statistics: statistics, webhooks: webhooks, membership: membership,
+      lacksDescriptors: { [reserve] in reserve.isShort }, databaseState: { [metrics] in metrics.databaseState },
+      events: events, clock: clock)
   }
 
   /// What answers the API's requests, and the dashboard's.
@@ -224,19 +236,20 @@ package final class Daemon: Sendable {
       isDraining: { [membership] in membership.isDraining },
       journalFailure: { [deployment] in deployment.journalFailure })
     let dashboard = Dashboard(
-      access: access, store: store, outcomes: outcomes, intake: intake, statistics: statistics,
+      access: access, store: store, outcomes: outcomes, intake: intake, campaigns: run.campaigns,
+      statistics: statistics,
       reports: CampaignReports(
         controller: run.campaigns.controller, deployment: deployment, statistics: statistics, outcomes: outcomes,
         membership: membership),
       bridge: bridge,
-      lacksDescriptors: { [reserve] in reserve.isShort },
-      databaseState: { [metrics] in metrics.databaseState }, webhooks: webhooks, program: program,
+      alarms: run.alarms, zone: { [self] app in PageZone(tenants.withLock { $0[app]?.timeZone }) }, webhooks: webhooks,
+      program: program,
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil,
       sessions: DashboardSessions(store: store, clock: clock))
     return ControlRoutes(
       access: access, store: store, outcomes: outcomes, feed: feed, intake: intake, campaigns: run.campaigns,
       reload: { [reloading = run.reloading] in await reloading.reload() }, metrics: metrics.requests, bridge: bridge,
-      dashboard: dashboard, channels: run.clients, membership: membership, program: program
+      dashboard: dashboard, channels: run.clients, membership: membership, events: events, program: program
     ).responder
   }
 
@@ -279,7 +292,10 @@ package final class Daemon: Sendable {
   }
 
   /// The API serves: `/readyz` says so.
-  func becomeReady() { isReady.store(true, ordering: .relaxed) }
+  func becomeReady() {
+    isReady.store(true, ordering: .relaxed)
+    events.note("service started", subject: program.text)
+  }
 
   // MARK: Services
 
@@ -290,7 +306,8 @@ package final class Daemon: Sendable {
       Supervision(
         manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
       Maintenance(
-        store: store, outcomes: outcomes, keys: keys, metrics: metrics, retention: configuration.retention,
+        store: store, outcomes: outcomes, events: events, keys: keys, metrics: metrics,
+        retention: configuration.retention,
         leads: { [membership] in membership.leads }, clock: clock, logger: logger),
     ]
     if membership.isShared {
@@ -303,7 +320,8 @@ package final class Daemon: Sendable {
     services += [
       run.campaigns, Sending(deployment: deployment) { [self] in restarts.load(ordering: .relaxed) },
       Leaving(campaigns: run.campaigns, limit: configuration.shutdown.drain),
-      RateSampling(statistics: statistics, deployment: deployment, controller: run.campaigns.controller),
+      RateSampling(
+        statistics: statistics, deployment: deployment, controller: run.campaigns.controller, alarms: run.alarms),
       ReloadTriggers(
         reloading: run.reloading, signals: front.reloadSignals,
         files: { [self] in [file] + credentialFiles.withLock { $0 } }, clock: clock, logger: logger),
@@ -344,7 +362,11 @@ package final class Daemon: Sendable {
       begin: { [self] in
         isReady.store(false, ordering: .relaxed)
         askedToEnd.store(true, ordering: .relaxed)
-        guard !restarts.load(ordering: .relaxed) else { return false }
+        guard !restarts.load(ordering: .relaxed) else {
+          events.note("service restarts", reason: deployment.journalFailure)
+          return false
+        }
+        events.note("service ends")
         manager?.notify(.stopping)
         return true
       },

@@ -8,6 +8,7 @@ extension Daemon {
   /// What the services of one run share.
   struct Run: Sendable {
     let campaigns: CampaignRunner
+    let alarms: AlarmWatch
     let reloading: Reloading
     /// The API's connections.
     let clients: OpenChannels

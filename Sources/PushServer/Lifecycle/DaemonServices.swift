@@ -99,11 +99,12 @@ struct PauseFollowing: Service {
   }
 }
 
-/// Periodic work: writes outcomes and the last use of keys to the store, deletes what is older than
-/// its retention, asks the database how it is, and gives memory back.
+/// Periodic work: writes outcomes, events and the last use of keys to the store, deletes what is
+/// older than its retention, asks the database how it is, and gives memory back.
 struct Maintenance: Service {
   let store: any Store
   let outcomes: OutcomeRecorder
+  let events: EventLog
   let keys: KeyRing
   let metrics: ServiceMetrics
   let retention: Duration
@@ -127,6 +128,7 @@ struct Maintenance: Service {
       var heap = HeapTrim()
       while (try? await clock.sleep(for: Self.interval)) != nil {
         isAway = await writeOutcomes(wasAway: isAway)
+        await events.write()
         count += 1
         if count % Self.rareness == 0 {
           await tidy()
@@ -136,7 +138,9 @@ struct Maintenance: Service {
       }
     }
     // Another part has failed and ended the task: the store would refuse, and is not to blame.
-    if !Task.isCancelled { await tidy() }
+    guard !Task.isCancelled else { return }
+    await tidy()
+    await events.write()
   }
 
   /// - Returns: whether the store is away.

@@ -1,6 +1,7 @@
 internal import HTTPTypes
 internal import Hummingbird
 internal import PushService
+internal import PushStore
 
 /// Refuses query parameters that an address does not have, and those that stand twice, as unknown
 /// fields of a body are refused: a misspelt one would otherwise be ignored.
@@ -11,6 +12,7 @@ struct ParameterCheck: RouterMiddleware {
     "/v1/apps/{app}/devices": ["limit", "cursor", "tag"],
     "/v1/apps/{app}/campaigns": ["limit", "cursor"],
     "/v1/apps/{app}/feedback": ["limit", "cursor"],
+    "/v1/audit": ["limit", "cursor", "app"],
     "/v1/apps/{app}/outcomes": ["limit", "cursor", "wait"],
   ]
 
@@ -46,6 +48,19 @@ extension Parameters {
       throw Problem.malformed("The parameter \(name) must be from \(range.lowerBound) to \(range.upperBound).")
     }
     return number
+  }
+}
+
+extension Parameters {
+  /// Where a page of a list in the order of identifiers begins; nil: it is the first.
+  ///
+  /// - Throws: ``Problem`` with 400.
+  func identifierCursor() throws -> StoredUUID? {
+    guard let text = self["cursor"] else { return nil }
+    guard let id = StoredUUID(text) else {
+      throw Problem.malformed("The parameter cursor must be the nextCursor of the page before.")
+    }
+    return id
   }
 }
 

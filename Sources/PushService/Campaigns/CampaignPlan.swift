@@ -19,14 +19,14 @@ package struct CampaignPlan: Sendable {
   /// As it is stored and shown: checked, in the order in which it came.
   package private(set) var members: [JSONMember]
   private(set) var name = ""
-  private(set) var notification: PushNotification
+  package private(set) var notification: PushNotification
   /// Payloads by language, in lower case.
-  private(set) var variants: [String: [UInt8]] = [:]
+  package private(set) var variants: [String: [UInt8]] = [:]
   package private(set) var source = Source.upload
   private(set) var filter = AudienceFilter()
   package private(set) var start = Start.now
   /// Notifications per second.
-  private(set) var rateLimit: Int?
+  package private(set) var rateLimit: Int?
   /// In seconds; 0: not stored.
   private(set) var expiresAfter: Int?
   private(set) var quietHours: QuietHoursChoice?
@@ -54,6 +54,14 @@ package struct CampaignPlan: Sendable {
       if change.value != .null { members.append(change) }
     }
     return try CampaignPlan(members)
+  }
+
+  /// The same under another name, to begin when it is started.
+  package func copy() throws -> CampaignPlan {
+    let suffix = " (copy)"
+    let name = String(String.UnicodeScalarView(self.name.unicodeScalars.prefix(Self.nameLimit - suffix.count))) + suffix
+    let others = members.filter { !["name", "sendAt", "localSend"].contains($0.key) }
+    return try CampaignPlan([JSONMember("name", .string(name))] + others)
   }
 
   private init(_ members: [JSONMember]) throws {

@@ -54,6 +54,16 @@ package enum CampaignEvent: Hashable, Sendable {
   case failed
   /// Everything of a campaign that was cancelled or has failed has its outcome.
   case settled
+
+  /// Nobody asked for it.
+  var happensByItself: Bool {
+    switch self {
+    case .due, .doubted, .hindered, .freed, .ended, .failed, .settled: true
+    case .uploadBegan, .uploadEnded, .edited, .started, .audienceFixed, .audienceCounted, .paused, .resumed,
+      .cancelled, .decided:
+      false
+    }
+  }
 }
 
 /// What an event makes of a campaign.

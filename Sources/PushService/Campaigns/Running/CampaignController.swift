@@ -23,6 +23,7 @@ package final class CampaignController: Sendable {
   let plantedMistake: PlantedMistake?
   let segmentMistake: SegmentMachine.PlantedMistake?
   let segmentSizes: SegmentSizes
+  private let events: EventLog?
   private let lives = Mutex<[StoredUUID: LiveCampaign]>([:])
   /// Set when there may be segments to claim.
   let segmentSignal = ReaderSignal()
@@ -31,11 +32,13 @@ package final class CampaignController: Sendable {
   /// Campaigns that need a driver.
   let work = Mailbox<LiveCampaign>()
 
+  /// - Parameter events: gets what campaigns do by themselves.
   package init(
-    store: any Store, clock: any ServiceClock = MachineClock(), plantedMistake: PlantedMistake? = nil,
-    segmentMistake: SegmentMachine.PlantedMistake? = nil, segmentSizes: SegmentSizes = SegmentSizes()
+    store: any Store, clock: any ServiceClock = MachineClock(), events: EventLog? = nil,
+    plantedMistake: PlantedMistake? = nil, segmentMistake: SegmentMachine.PlantedMistake? = nil,
+    segmentSizes: SegmentSizes = SegmentSizes()
   ) {
-    (self.store, self.clock, self.segmentSizes) = (store, clock, segmentSizes)
+    (self.store, self.clock, self.events, self.segmentSizes) = (store, clock, events, segmentSizes)
     (self.plantedMistake, self.segmentMistake) = (plantedMistake, segmentMistake)
   }
 
@@ -79,7 +82,8 @@ package final class CampaignController: Sendable {
         throw Problem.missing("campaign \(id.text)")
       }
       var new = old
-      switch state.after(try event(old)) {
+      let event = try event(old)
+      switch state.after(event) {
       case .refused(let why):
         throw Problem(.conflict, "Wrong state", why)
       case .stays: return old
@@ -102,6 +106,10 @@ package final class CampaignController: Sendable {
       }
       guard isUpdated else { continue }
       new.version = old.version + 1
+      if new.state != old.state, event.happensByItself {
+        events?.note(
+          "campaign \(new.state)", app: new.app, subject: id.text, reason: new.reason.isEmpty ? nil : new.reason)
+      }
       if new.state != old.state || new.content != old.content { wake(new.head) }
       return new
     }

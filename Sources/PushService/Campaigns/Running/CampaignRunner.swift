@@ -1,4 +1,5 @@
 package import Carillon
+internal import HTTPTypes
 package import Logging
 internal import PushEngine
 package import PushStore
@@ -59,7 +60,23 @@ package final class CampaignRunner: Service {
   package var spool: CampaignSpool { files.spool }
 
   /// How many campaigns of an app may be there that have not ended.
-  package func openLimit(_ app: String) -> Int { schedule.app(app).openCampaignLimit }
+  /// Adds a draft.
+  ///
+  /// - Throws: ``Problem`` with 409 if the app may have no more.
+  package func add(_ plan: CampaignPlan, app: String) async throws -> StoredCampaign {
+    let now = controller.clock.now
+    var record = StoredCampaign(
+      id: .make(at: now), app: app, state: CampaignState.draft.rawValue, content: [], createdAt: now)
+    record.set(plan)
+    let limit = schedule.app(app).openCampaignLimit
+    guard try await controller.store.add(record, openLimit: limit) else {
+      throw Problem(
+        .conflict, "Too many campaigns",
+        "The app has \(limit) campaigns that have not ended, and may have no more. Drafts count.",
+        action: "Cancel those that are not needed, or ask the operator for more: campaigns: { unfinished: … }.")
+    }
+    return record
+  }
 
   /// How many bytes the audience of a campaign may have, because of the app's others.
   package func audienceByteLimit(_ campaign: CampaignHead) async throws(StoreError) -> Int64 {
