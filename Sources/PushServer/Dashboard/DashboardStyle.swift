@@ -80,6 +80,7 @@ extension DashboardAssets {
     [aria-sort=descending] a::after { content: " ↓"; }
     [aria-sort=ascending] a::after { content: " ↑"; }
     td[data-label=Who] { min-width: 11rem; }
+    td[data-label=Why] { min-width: 13rem; }
     thead th { line-height: 1.5rem; font-size: .82rem; font-weight: 600; color: var(--soft); vertical-align: bottom; }
     tbody th { font-weight: 600; overflow-wrap: anywhere; min-width: 9rem; }
     td { overflow-wrap: anywhere; }
