@@ -56,7 +56,7 @@ package final class EventLog: Sendable {
   /// - Parameter subject: see ``StoredEvent/subject``.
   package func note(_ action: String, app: String? = nil, subject: String? = nil, reason: String? = nil) {
     var event = event(.change, action, app: app)
-    (event.subject, event.reason) = (subject, reason.map { String($0.prefix(Self.reasonLimit)) })
+    (event.subject, event.reason) = (subject, reason.map(Self.bounded))
     var metadata: Logger.Metadata = [:]
     for (name, value) in [("app", app), ("of", subject), ("why", reason)] { metadata[name] = value.map { "\($0)" } }
     logger.notice("\(action)", metadata: metadata)
@@ -71,8 +71,13 @@ package final class EventLog: Sendable {
   ) async {
     var event = event(kind, action, app: app)
     (event.subject, event.key, event.address) = (subject, key, address)
-    event.reason = reason.map { String($0.prefix(Self.reasonLimit)) }
+    event.reason = reason.map(Self.bounded)
     await write([event])
+  }
+
+  /// Databases take no zeros in texts.
+  private static func bounded(_ reason: String) -> String {
+    String(reason.prefix(reasonLimit)).replacing("\0", with: "\u{fffd}")
   }
 
   private func event(_ kind: StoredEvent.Kind, _ action: String, app: String?) -> StoredEvent {
@@ -93,7 +98,14 @@ package final class EventLog: Sendable {
   }
 
   private func write(_ events: [StoredEvent]) async {
-    if !isAway(), (try? await store.add(events, keeping: StoredEvent.keptCount)) != nil { return }
+    do throws(StoreError) {
+      if !isAway() { return try await store.add(events, keeping: StoredEvent.keptCount) }
+    } catch {
+      // What the store will never take must not hold up the others; the log has its lines.
+      if error.kind == .failed, !Task.isCancelled {
+        return logger.error("events are only in the log", metadata: ["why": "\(error)", "count": "\(events.count)"])
+      }
+    }
     state.withLock { $0.wait(events) }
   }
 }

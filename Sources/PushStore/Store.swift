@@ -118,6 +118,16 @@ package protocol Store: Sendable {
   ///   - key: of the last device that is known; 0 from the beginning.
   func devices(app: String, tag: String?, after key: Int64, limit: Int) async throws(StoreError) -> [StoredDevice]
 
+  /// Counts the next devices of an app. Those that come or change meanwhile may be left out.
+  ///
+  /// - Parameters:
+  ///   - key: behind which it counts; 0 from the beginning.
+  ///   - limit: of devices, so that a read stays short.
+  ///   - first: from when on days are counted.
+  func deviceCounts(
+    app: String, after key: Int64, limit: Int, from first: StoreInstant
+  ) async throws(StoreError) -> DeviceCounts
+
   // MARK: Audiences
   //
   // Devices as an audience. It is cut first: the keys of those who match are written down, some at

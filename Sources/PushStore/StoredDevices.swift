@@ -85,3 +85,50 @@ package struct AudienceDevice: Hashable, Sendable {
     (self.key, self.token, self.language, self.isSuppressed) = (key, token, language, isSuppressed)
   }
 }
+
+/// How many devices an app has, or some of them.
+package struct DeviceCounts: Hashable, Sendable {
+  /// Of which days devices are counted.
+  package struct Day: Hashable, Sendable {
+    /// Those that were first registered on it.
+    package var new = 0
+    /// Those that were found gone on it, and have not registered since.
+    package var gone = 0
+
+    package init() {}
+  }
+
+  package var active = 0
+  /// Nothing is sent to them: see ``StoredDevice/isSuppressed``.
+  package var gone = 0
+  /// Active and gone ones by language; nil: those without one.
+  package var languages: [String?: Int] = [:]
+  /// Active and gone ones by tag.
+  package var tags: [String: Int] = [:]
+  /// By days since 1970, in UTC. Days without any are left out.
+  package var days: [Int64: Day] = [:]
+  /// The key behind which others follow; nil: all were counted.
+  package var end: Int64?
+
+  /// Of one app. Those that fewest devices have are left out.
+  private static let tagLimit = 100_000
+
+  package init() {}
+
+  /// Those that follow.
+  package mutating func add(_ others: DeviceCounts) {
+    active += others.active
+    gone += others.gone
+    languages.merge(others.languages, uniquingKeysWith: +)
+    tags.merge(others.tags, uniquingKeysWith: +)
+    if tags.count > Self.tagLimit {
+      let kept = tags.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.prefix(Self.tagLimit / 2)
+      tags = Dictionary(kept.map { ($0.key, $0.value) }) { first, _ in first }
+    }
+    for (day, counts) in others.days {
+      days[day, default: Day()].new += counts.new
+      days[day, default: Day()].gone += counts.gone
+    }
+    end = others.end
+  }
+}

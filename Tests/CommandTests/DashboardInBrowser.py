@@ -363,7 +363,7 @@ def main():
         keep_fresh(driver, base, "/campaigns", pictures)
         announce(driver, base)
         go_to_content(driver, base)
-        for path in ("/", f"/apps/{app}", "/campaigns", "/events", "/keys", *pages):
+        for path in ("/", f"/apps/{app}", f"/apps/{app}/devices", "/campaigns", "/events", "/keys", *pages):
             look(driver, base, path, pictures)
         complaints = driver.complaints()
         check(not complaints, f"the browser reports nothing {complaints}")

@@ -79,10 +79,11 @@ struct ServeAuditTests {
     #expect(try await ask("", admin).decoded(Page.self).items.map(\.app) == ["chat"])
     #expect(try await ask("?app=chat", admin).decoded(Page.self).items.map(\.action) == ["app paused"])
     #expect(try await ask("?app=news", admin).status == 404)
+    #expect(try await ask("?app=%00", running.key).status == 404)
     #expect(try await ask("", reader).status == 403)
     #expect(try await Self.all(running, more: "&app=news").map(\.action) == ["app paused"])
     #expect(try await Self.all(running, more: "&app=none").isEmpty)
-    for query in ["?cursor=x", "?limit=0", "?limit=1001", "?apps=chat"] {
+    for query in ["?cursor=x", "?limit=0", "?limit=x", "?limit=1001", "?apps=chat"] {
       #expect(try await ask(query, running.key).status == 400, "\(query)")
     }
     try await running.end()

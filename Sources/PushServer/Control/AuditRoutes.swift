@@ -52,7 +52,8 @@ extension Caller {
   /// - Throws: ``Problem`` with 404 for an app that the key is not for.
   func reach(of app: String?) throws -> AppReach {
     guard let app else { return reach }
-    guard sees(app: app) else { throw Problem.missing(app: app) }
+    // No app's name has a zero, and a database would refuse it.
+    guard sees(app: app), !app.utf8.contains(0) else { throw Problem.missing(app: app) }
     return .only([app])
   }
 }

@@ -76,6 +76,7 @@ extension Dashboard {
       <dt>Pending</dt><dd>\(NumberText.grouped(status.pendingCount)) without an outcome</dd>
       <dt>Queue</dt><dd>\(NumberText.grouped(queue.notifications)) notifications, \(NumberText.bytes(queue.byteCount))</dd>
       <dt>Oldest</dt><dd>\(NumberText.age(status.oldestAge))</dd>
+      <dt>Devices</dt><dd><a href="/apps/\(app.id.asPathSegment)/devices">Count them</a></dd>
       <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
       \(webhooks[app.id].map(webhook) ?? HTML.empty)
       </dl>

@@ -18,6 +18,7 @@ struct Dashboard: Sendable {
   let reports: CampaignReports
   let bridge: Bridge?
   let alarms: AlarmWatch
+  let census: DeviceCensus
   /// Of an app.
   let zone: @Sendable (String) -> PageZone
   let webhooks: WebhookStates

@@ -35,6 +35,9 @@ struct DashboardRoutes: Sendable {
           context.parameter("app"), viewer, sent: parameters["sent"], span: parameters["span"])
       }
     }
+    router.get("apps/{app}/devices") { request, context in
+      await page(request) { viewer in try await dashboard.devices(of: context.parameter("app"), viewer) }
+    }
     for (action, isPause) in [("pause", true), ("resume", false)] {
       router.post(RouterPath("apps/{app}/\(action)")) { request, context in
         await form(request) { _, viewer in

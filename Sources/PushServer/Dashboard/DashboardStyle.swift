@@ -145,6 +145,9 @@ extension DashboardAssets {
     .key.ended::before { background: var(--soft); }
     .key.flying::before { background: var(--accent); }
     .key.unread::before { background: var(--line); }
+    td.bar { width: 40%; }
+    .bar svg { display: block; width: 100%; height: .7rem; }
+    .bar rect { fill: var(--accent); }
     .amount { margin: 0 0 .5rem; font-variant-numeric: tabular-nums; }
     .amount strong { font-size: 1.35rem; }
     .keys { margin: .5rem 0 0; display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; }

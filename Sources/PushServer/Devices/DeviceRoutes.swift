@@ -8,9 +8,11 @@ internal import PushWire
 struct DeviceRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
+  let census: DeviceCensus
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
+    app.get("devices:count", use: getCounts)
     app.put("devices/{token}", use: putDevice)
     app.get("devices/{token}", use: getDevice)
     app.delete("devices/{token}", use: deleteDevice)
@@ -64,6 +66,30 @@ struct DeviceRoutes: Sendable {
     return .json { json in
       json.array("items", page.items) { Self.write($0, to: &$1) }
       json.field("nextCursor", page.last.map { String($0.key) })
+    }
+  }
+
+  private func getCounts(_ request: Request, _ context: ControlContext) async throws -> Response {
+    let app = try await access.app(request, context, .devices, or: .read)
+    let result = try await census.result(of: app.id)
+    return .json { json in
+      json.field("at", InstantText.text(result.at))
+      json.field("active", result.counts.active)
+      json.field("gone", result.counts.gone)
+      json.field("withoutLanguage", result.withoutLanguage)
+      json.array("languages", result.languages) { language, json in
+        json.field("language", language.name)
+        json.field("devices", language.count)
+      }
+      json.array("tags", result.tags) { tag, json in
+        json.field("tag", tag.name)
+        json.field("devices", tag.count)
+      }
+      json.array("days", result.days) { day, json in
+        json.field("day", day.date)
+        json.field("new", day.counts.new)
+        json.field("gone", day.counts.gone)
+      }
     }
   }
 

@@ -28,7 +28,7 @@ package struct KeyStore: Sendable {
         StoredKey(
           id: key.id, name: name, digest: key.digest, scopes: scopes.map(\.rawValue), reach: reach,
           createdAt: clock.now), by: nil)
-      try await note("key created", key.id)
+      await note("key created", key.id)
     }
     return key
   }
@@ -42,15 +42,16 @@ package struct KeyStore: Sendable {
   package func revoke(_ id: String) async throws(CarillonError) -> Bool {
     try await describingStoreErrors { () async throws(StoreError) in
       let isRevoked = try await store.revokeKey(id, at: clock.now)
-      if isRevoked { try await note("key revoked", id) }
+      if isRevoked { await note("key revoked", id) }
       return isRevoked
     }
   }
 
-  private func note(_ action: String, _ key: String) async throws(StoreError) {
+  /// It was done, whether that can be noted or not.
+  private func note(_ action: String, _ key: String) async {
     var event = StoredEvent(id: .make(at: clock.now), at: clock.now, .action, action)
     event.subject = key
-    try await store.add([event], keeping: StoredEvent.keptCount)
+    try? await store.add([event], keeping: StoredEvent.keptCount)
   }
 
   package func close() throws(CarillonError) {

@@ -242,7 +242,8 @@ package final class Daemon: Sendable {
         controller: run.campaigns.controller, deployment: deployment, statistics: statistics, outcomes: outcomes,
         membership: membership),
       bridge: bridge,
-      alarms: run.alarms, zone: { [self] app in PageZone(tenants.withLock { $0[app]?.timeZone }) }, webhooks: webhooks,
+      alarms: run.alarms, census: DeviceCensus(store: store, clock: clock),
+      zone: { [self] app in PageZone(tenants.withLock { $0[app]?.timeZone }) }, webhooks: webhooks,
       program: program,
       check: BrowserCheck(names: configuration.api.hosts), isSecure: certificate != nil,
       sessions: DashboardSessions(store: store, clock: clock))

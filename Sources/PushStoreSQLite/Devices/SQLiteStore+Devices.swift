@@ -53,6 +53,50 @@ extension SQLiteStore {
     }
   }
 
+  package func deviceCounts(
+    app: String, after key: Int64, limit: Int, from first: StoreInstant
+  ) async throws(StoreError) -> DeviceCounts {
+    try await read { database in
+      var counts = DeviceCounts()
+      guard let app = try DeviceNames.find(app, database) else { return counts }
+      // Each tag knows how many devices have it.
+      if key == 0 {
+        let sql = "SELECT tag, deviceCount FROM deviceTagNames WHERE app = ? AND deviceCount > 0"
+        for row in try Row.fetchAll(database, sql: sql, arguments: [app]) { counts.tags[row[0]] = row[1] }
+      }
+      let range = """
+        SELECT count(*), max(number) FROM (
+          SELECT number FROM devices WHERE app = ? AND number > ? ORDER BY number LIMIT ?)
+        """
+      guard let found = try Row.fetchOne(database, sql: range, arguments: [app, key, limit]),
+        let last = found[1] as Int64?
+      else { return counts }
+      if found[0] as Int == limit { counts.end = last }
+      let groups = """
+        SELECT (SELECT name FROM deviceNames AS names WHERE names.number = language), count(*),
+          count(*) FILTER (WHERE goneAt >= registeredAt)
+        FROM devices WHERE app = ? AND number > ? AND number <= ? GROUP BY language
+        """
+      for row in try Row.fetchAll(database, sql: groups, arguments: [app, key, last]) {
+        let (language, count, gone) = (row[0] as String?, row[1] as Int, row[2] as Int)
+        counts.languages[language] = count
+        counts.active += count - gone
+        counts.gone += gone
+      }
+      let days = """
+        SELECT createdAt / 86400000, count(*), 0 FROM devices
+        WHERE app = ?1 AND number > ?2 AND number <= ?3 AND createdAt >= ?4 GROUP BY 1
+        UNION ALL SELECT goneAt / 86400000, 0, count(*) FROM devices
+        WHERE app = ?1 AND number > ?2 AND number <= ?3 AND goneAt >= ?4 AND goneAt >= registeredAt GROUP BY 1
+        """
+      for row in try Row.fetchAll(database, sql: days, arguments: [app, key, last, first.milliseconds]) {
+        counts.days[row[0], default: .init()].new += row[1] as Int
+        counts.days[row[0], default: .init()].gone += row[2] as Int
+      }
+      return counts
+    }
+  }
+
   package func devices(
     app: String, tag: String?, after key: Int64, limit: Int
   ) async throws(StoreError) -> [StoredDevice] {

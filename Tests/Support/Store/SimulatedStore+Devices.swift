@@ -44,6 +44,18 @@ extension SimulatedStore {
     }
   }
 
+  package func deviceCounts(
+    app: String, after key: Int64, limit: Int, from first: StoreInstant
+  ) async throws(StoreError) -> DeviceCounts {
+    try await call { contents in
+      var counts = DeviceCounts()
+      let devices = (contents.devices[app]?.devices(after: key, through: .max) ?? []).prefix(limit)
+      for device in devices { counts.count(device, from: first) }
+      if devices.count == limit { counts.end = devices.last?.key }
+      return counts
+    }
+  }
+
   // MARK: Audiences
 
   /// Devices of one look.
@@ -208,5 +220,18 @@ extension StoredDevice {
     if case .set(let value) = entry.language { language = value }
     if case .set(let value) = entry.timeZone { timeZone = value }
     if case .set(let value) = entry.tags { tags = value.sorted() }
+  }
+}
+
+extension DeviceCounts {
+  /// Adds one device.
+  package mutating func count(_ device: StoredDevice, from first: StoreInstant) {
+    if device.isSuppressed { gone += 1 } else { active += 1 }
+    languages[device.language, default: 0] += 1
+    for tag in device.tags { tags[tag, default: 0] += 1 }
+    if device.createdAt >= first { days[device.createdAt.milliseconds / 86_400_000, default: Day()].new += 1 }
+    if device.isSuppressed, let goneAt = device.goneAt, goneAt >= first {
+      days[goneAt.milliseconds / 86_400_000, default: Day()].gone += 1
+    }
   }
 }
