@@ -36,7 +36,7 @@ package final class EventLog: Sendable {
   private let state = Mutex(State())
 
   /// While the store is away.
-  static let waitingLimit = 1_000
+  private static let waitingLimit = 1_000
   /// Characters of a reason.
   private static let reasonLimit = 1_000
 
@@ -49,6 +49,9 @@ package final class EventLog: Sendable {
   ) {
     (self.store, self.node, self.clock, self.logger, self.isAway) = (store, node, clock, logger, isAway)
   }
+
+  /// Those that the store does not have yet.
+  var waitingCount: Int { state.withLock { $0.waiting.count } }
 
   /// The service has noticed something: a notice in the log, and the store gets it with the next
   /// ``write()``.
@@ -89,11 +92,10 @@ package final class EventLog: Sendable {
 
   /// Gives the store what it does not have yet. To be called now and then.
   package func write() async {
-    let lostCount = state.withLock { isAway() ? 0 : exchange(&$0.lostCount, with: 0) }
-    if lostCount > 0 {
-      note("events were lost", reason: "\(lostCount) happened while the store was away, and were too many to keep")
-    }
-    let events = state.withLock { exchange(&$0.waiting, with: []) }
+    guard !isAway() else { return }
+    let (events, lostCount) = state.withLock { (exchange(&$0.waiting, with: []), exchange(&$0.lostCount, with: 0)) }
+    // The store gets this with the next call.
+    if lostCount > 0 { note("events were lost", reason: "\(lostCount) were too many to keep while the store was away") }
     if !events.isEmpty { await write(events) }
   }
 
