@@ -11,7 +11,6 @@ struct ChannelRoutes: Sendable {
   let limit = ChannelRequestLimit()
 
   private static let fields = ["store"]
-  private static let bodyByteCountLimit = 1 << 10
 
   func add(to router: Router<ControlContext>) {
     let app = router.group("v1/apps/{app}")
@@ -24,7 +23,7 @@ struct ChannelRoutes: Sendable {
   private func postChannel(_ request: Request, _ context: ControlContext) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .send)
     try request.bodyType([.json])
-    let bytes = try await access.body(of: request, context, under: grant, limit: Self.bodyByteCountLimit)
+    let bytes = try await access.body(of: request, context, under: grant)
     let fields = try FieldReader(parsing: bytes[...], fields: Self.fields)
     var storage = ChannelService.Storage.last
     if let name = try fields.text("store") {

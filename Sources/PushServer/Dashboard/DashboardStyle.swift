@@ -89,6 +89,7 @@ extension DashboardAssets {
       overflow: hidden;
     }
     td.time, td.act { white-space: nowrap; }
+    td.time .hint { display: block; }
     td.progress { min-width: 9.5rem; }
     td[data-label=App] { min-width: 6rem; }
     tr.over td, tr.over th { color: var(--soft); font-weight: 400; }
@@ -251,7 +252,9 @@ extension DashboardAssets {
       table.dense tr {
         grid-template-columns: 1fr auto 4.5rem; padding: .2rem .7rem; margin: 0; border-radius: 0; align-items: center;
       }
-      table.dense tr > th { grid-column: auto; font-size: .95rem; min-width: 0; }
+      table.dense tr > th {
+        grid-column: auto; font-size: .95rem; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap;
+      }
       table.dense tr > td { display: none; }
       table.dense tr > td[data-label=State], table.dense tr > td[data-label=Rate] { display: block; }
       table.dense td[data-label]::before, table.dense .spark { display: none; }
