@@ -85,16 +85,14 @@ internal import PushStore
     let ending = [
       PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'carillon', '')"), PostgreSQLStatement("COMMIT"),
     ]
-    try checkCommits()
-    commits = true
-    defer { commits = false }
     return Array(try run([PostgreSQLStatement("BEGIN")] + statements + ending, by: deadline).dropFirst().dropLast(2))
   }
 
   /// Runs statements in one round trip. Only for those that write nothing, and those between a
   /// BEGIN and a COMMIT of their own: the server commits what is left when it answers the end.
   func run(_ statements: [PostgreSQLStatement], by deadline: MonotonicTime) throws(StoreError) -> [PostgreSQLRows] {
-    (notices.hasUnreplicatedCommit, refusesCommits, work) = (false, false, nil)
+    try prepare(from: statements.first?.sql, to: statements.last?.sql)
+    defer { commits = false }
     guard unsafe PQenterPipelineMode(connection) == 1 else { throw broken("it has no pipeline") }
     let added = try send(statements)
     var rows: [PostgreSQLRows] = []
@@ -190,11 +188,9 @@ internal import PushStore
 
   /// Statements that cannot be prepared, such as those of a schema, in one round trip.
   func script(_ sql: String, by deadline: MonotonicTime) throws(StoreError) {
-    if sql == "BEGIN" { try checkCommits() }
-    (notices.hasUnreplicatedCommit, refusesCommits, work) = (false, false, nil)
-    guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
-    commits = sql == "COMMIT"
+    try prepare(from: sql, to: sql)
     defer { commits = false }
+    guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
     try answer(by: deadline)
   }
 
@@ -212,9 +208,11 @@ internal import PushStore
     if notices.hasUnreplicatedCommit { throw broken("a commit did not wait for the standby") }
   }
 
-  private func checkCommits() throws(StoreError) {
-    refusesCommits = !servers.hasRoomForCommits()
+  /// What begins here would end with a commit that waits, if others wait already.
+  private func prepare(from first: String?, to last: String?) throws(StoreError) {
+    refusesCommits = first?.hasPrefix("BEGIN") == true && !servers.hasRoomForCommits()
     if refusesCommits { throw .unreplicated(name) }
+    (notices.hasUnreplicatedCommit, work, commits) = (false, nil, last == "COMMIT")
   }
 
   // MARK: The server

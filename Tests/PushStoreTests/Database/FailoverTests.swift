@@ -116,6 +116,48 @@ struct FailoverTests {
     try await writes.end(with: pair.settings)
   }
 
+  /// One is a transaction of the connection, the other of its caller.
+  enum Write: String, CaseIterable, CustomTestStringConvertible {
+    case app, device
+
+    var testDescription: String { rawValue }
+
+    fileprivate func attempt(_ number: UInt8, _ store: PostgreSQLStore) async throws(StoreError) {
+      let instant = StoreInstant(milliseconds: 1)
+      switch self {
+      case .app: try await store.pause(app: "app\(number)", at: instant)
+      case .device:
+        let id = StoredUUID(high: 1, low: UInt64(number))
+        _ = try await store.register(
+          DeviceRegistration(token: [number], newID: id, registeredAt: instant), app: "news")
+      }
+    }
+  }
+
+  @Test(
+    "of all writes two wait for a standby that is away, and the others are refused at once",
+    arguments: Write.allCases)
+  func refusedWrites(_ write: Write) async throws {
+    let pair = try Pair()
+    let store = try PostgreSQLStore(pair.settings)
+    try await write.attempt(0, store)
+    try pair.standby.setStopped(true)
+    for number in 1...UInt8(6) {
+      let error = try #require(await #expect(throws: StoreError.self) { try await write.attempt(number, store) })
+      #expect(error.description.contains("commits wait for a synchronous standby"))
+    }
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    #expect(try pair.primary.query(waiting) == "2")
+    try pair.standby.setStopped(false)
+    try await waitUntil("it goes on", limit: .seconds(60)) {
+      do throws(StoreError) {
+        try await write.attempt(7, store)
+        return true
+      } catch { return false }
+    }
+    try store.close()
+  }
+
   @Test("a commit that did not wait for the standby is no acknowledgement, also when it is found in place")
   func cancelledWait() async throws {
     let pair = try Pair()
