@@ -132,6 +132,8 @@ package struct SharedPartProgress: Hashable, Sendable {
   package var dividedKey: Int64 = 0
   package var segmentCount = 0
   package var settledSegmentCount = 0
+  /// See ``SharedPart/openUntil``.
+  package var openUntil: StoreInstant?
   /// The accounts of its segments, as JSON.
   package var accounts: [[UInt8]] = []
 

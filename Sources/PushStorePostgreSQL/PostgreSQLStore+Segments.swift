@@ -93,15 +93,16 @@ extension PostgreSQLStore: Ledger {
   ) async throws(StoreError) -> [StoredUUID: [Int: SharedPartProgress]] {
     let rows = try await read([
       PostgreSQLStatement(
-        "SELECT campaign, number, divided_key FROM campaign_parts WHERE campaign = ANY ($1) AND is_shared",
+        "SELECT campaign, number, divided_key, open_until FROM campaign_parts WHERE campaign = ANY ($1) AND is_shared",
         .uuids(campaigns)),
       PostgreSQLStatement(
         "SELECT campaign, part, is_settled, account FROM segments WHERE campaign = ANY ($1)", .uuids(campaigns)),
     ])
     var found: [StoredUUID: [Int: SharedPartProgress]] = [:]
     for row in 0..<rows[0].count {
-      found[rows[0].uuid(row, 0), default: [:]][Int(rows[0].int(row, 1)), default: SharedPartProgress()].dividedKey =
-        rows[0].int(row, 2)
+      var part = SharedPartProgress()
+      (part.dividedKey, part.openUntil) = (rows[0].int(row, 2), rows[0].optionalInstant(row, 3))
+      found[rows[0].uuid(row, 0), default: [:]][Int(rows[0].int(row, 1))] = part
     }
     for row in 0..<rows[1].count {
       let (campaign, number) = (rows[1].uuid(row, 0), Int(rows[1].int(row, 1)))

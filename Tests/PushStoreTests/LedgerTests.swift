@@ -60,7 +60,7 @@ struct LedgerTests {
     #expect(try await ledger.sharedParts(of: [], orIn: ["paused", "running"]) == [part])
     #expect(try await store.progress(of: id).map(\.begunAt) == [Self.at(7), nil])
     var progress = SharedPartProgress()
-    (progress.dividedKey, progress.segmentCount) = (8, 2)
+    (progress.dividedKey, progress.segmentCount, progress.openUntil) = (8, 2, Self.at(90))
     #expect(try await ledger.sharedProgress(of: [id]) == [id: [0: progress]])
     try await ledger.share(parts: [1: Self.at(90)], of: id, at: Self.at(7))
     #expect(try await ledger.sharedParts(of: ["news"], orIn: []).map(\.openUntil) == [nil, Self.at(90)])

@@ -305,7 +305,7 @@ extension SimulatedStore: Ledger {
       for campaign in campaigns {
         for (number, key) in contents.ledger.dividedKeys[campaign] ?? [:] {
           var part = SharedPartProgress()
-          part.dividedKey = key
+          (part.dividedKey, part.openUntil) = (key, contents.ledger.openParts[campaign]?[number])
           for segment in contents.ledger.segments.map(\.row)
           where segment.id.campaign == campaign && segment.id.part == number {
             part.segmentCount += 1

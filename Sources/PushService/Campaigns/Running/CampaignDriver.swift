@@ -209,8 +209,12 @@ struct CampaignDriver: Sendable {
         due.sending.contains(part.number) && !shared.direct.contains(part.number) && !quiet.contains(part.number)
       }
       let sending = Dictionary(uniqueKeysWithValues: own.map { ($0.number, times.end(of: $0, now: now)) })
-      if live.openShared != sending { try await sharing.open(sending, of: live.id) }
-      live.openShared = sending
+      // What the ledger has may be of a leader that was stopped and has not noticed yet.
+      let known = Dictionary(
+        uniqueKeysWithValues: open.compactMap { part in
+          shared.parts[part.number]?.openUntil.map { (part.number, $0) }
+        })
+      if known != sending { try await sharing.open(sending, of: live.id) }
     }
     for part in open where due.sending.contains(part.number) && !busy.contains(part.number) {
       guard shared.sharing == nil || shared.direct.contains(part.number) else { continue }
@@ -227,8 +231,8 @@ struct CampaignDriver: Sendable {
   private struct Shared {
     /// Nil: this process sends all of it.
     var sharing: CampaignSharing?
-    /// All of its parts that nodes carry.
-    var numbers: Set<Int> = []
+    /// Those of its parts that nodes carry.
+    var parts: [Int: SharedPartProgress] = [:]
     /// Parts that have ended just now.
     var ended: Set<Int> = []
     /// Parts that this process has begun by itself: an older version did.
@@ -243,9 +247,9 @@ struct CampaignDriver: Sendable {
     guard let ledger = store.ledger, !plan.isDryRun else { return shared }
     let sharing = CampaignSharing(ledger: ledger, controller: controller)
     shared.sharing = sharing
-    let (numbers, ended) = try await sharing.advance(record, all)
-    shared.numbers = numbers
-    shared.direct = Set(all.filter { $0.begunAt != nil && !numbers.contains($0.number) }.map(\.number))
+    let (parts, ended) = try await sharing.advance(record, all)
+    shared.parts = parts
+    shared.direct = Set(all.filter { $0.begunAt != nil && parts[$0.number] == nil }.map(\.number))
     for (number, account) in ended {
       guard let part = all.first(where: { $0.number == number }) else { continue }
       try await end(part, record, account: account)
@@ -329,7 +333,7 @@ struct CampaignDriver: Sendable {
       }
     }
     let shared = try await share(record, plan, all)
-    for part in all where part.endedAt == nil && !busy.contains(part.number) && !shared.numbers.contains(part.number) {
+    for part in all where part.endedAt == nil && !busy.contains(part.number) && shared.parts[part.number] == nil {
       let (served, events) = (parts.served(part, of: record, plan), parts.events(part, of: record))
       if deployment.servedRemainders.contains(where: { $0.name == served.name }) {
         // What it has in flight is its app's, which may come back.
@@ -344,7 +348,7 @@ struct CampaignDriver: Sendable {
     guard !live.isBusy else { return .wait }
     let progress = try await store.progress(of: record.id)
     // Nodes settle what they carry.
-    let isShared = progress.contains { $0.endedAt == nil && shared.numbers.contains($0.number) }
+    let isShared = progress.contains { $0.endedAt == nil && shared.parts[$0.number] != nil }
     if isShared { return .until(clock.now.after(milliseconds: Self.lookMilliseconds)) }
     // A part that was busy above may have come to nothing meanwhile.
     guard progress.allSatisfy({ $0.endedAt != nil }) else { return .again }

@@ -26,8 +26,6 @@ package final class LiveCampaign: Sendable {
     var pace: CampaignPace?
     /// The parsed plan, with what it was parsed from.
     var plan: (content: [UInt8], plan: CampaignPlan)?
-    /// Until when shared parts may be sent, as the ledger has it; nil: not known.
-    var openShared: [Int: StoreInstant]?
     /// The parts that had not ended when the store was read last.
     var openParts: [CampaignTimes.Part] = []
   }
@@ -63,11 +61,6 @@ package final class LiveCampaign: Sendable {
   }
 
   func remember(openParts: [CampaignTimes.Part]) { state.withLock { $0.openParts = openParts } }
-
-  var openShared: [Int: StoreInstant]? {
-    get { state.withLock { $0.openShared } }
-    set { state.withLock { $0.openShared = newValue } }
-  }
 
   // MARK: Its driver
 

@@ -23,7 +23,7 @@ struct CampaignSharing: Sendable {
   /// - Returns: the shared parts, and the accounts of those in which everything has its outcome.
   func advance(
     _ record: StoredCampaign, _ parts: [StoredCampaignPart]
-  ) async throws -> (numbers: Set<Int>, ended: [Int: CampaignAccount]) {
+  ) async throws -> (parts: [Int: SharedPartProgress], ended: [Int: CampaignAccount]) {
     // Before the members are read: there are no more then.
     let isCut = try await controller.store.campaignHead(record.id)?.isCut ?? true
     let progress = try await ledger.sharedProgress(of: [record.id])[record.id, default: [:]]
@@ -34,7 +34,7 @@ struct CampaignSharing: Sendable {
       guard isCut, isDivided, shared.settledSegmentCount == shared.segmentCount else { continue }
       ended[part.number] = shared.account
     }
-    return (Set(progress.keys), ended)
+    return (progress, ended)
   }
 
   /// - Returns: whether all members that are known were in segments before.
