@@ -128,6 +128,31 @@ package protocol Store: Sendable {
     app: String, after key: Int64, limit: Int, from first: StoreInstant
   ) async throws(StoreError) -> DeviceCounts
 
+  // MARK: Live Activities
+
+  /// Notes the token of an activity on a device. It has one of each activity, and a token belongs
+  /// to one activity on one device: what was registered later counts.
+  ///
+  /// - Parameter limit: of devices that have the activity.
+  func register(
+    _ activity: StoredActivityToken, app: String, limit: Int
+  ) async throws(StoreError) -> RegisteredActivity
+  /// The tokens of an activity that were registered at an instant or later, in the order of the
+  /// devices' tokens.
+  func activityTokens(
+    of activity: String, app: String, since instant: StoreInstant
+  ) async throws(StoreError) -> [StoredActivityToken]
+  /// Forgets an activity as it was registered until an instant.
+  ///
+  /// - Parameter device: only on this one; nil: everywhere.
+  /// - Returns: false if there was nothing to forget.
+  @discardableResult
+  func forgetActivity(
+    _ activity: String, device: [UInt8]?, app: String, until instant: StoreInstant
+  ) async throws(StoreError) -> Bool
+  /// Forgets tokens that were registered before an instant, in several short turns.
+  func forgetActivities(registeredBefore instant: StoreInstant) async throws(StoreError)
+
   // MARK: Audiences
   //
   // Devices as an audience. It is cut first: the keys of those who match are written down, some at

@@ -7,6 +7,7 @@ enum PostgreSQLSchema {
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
+    activities,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -275,6 +276,17 @@ enum PostgreSQLSchema {
       subject text, key text, address text, node text, reason text
     );
     CREATE INDEX events_by_kind ON events (app, kind, id);
+    """
+
+  /// Where devices are told about Live Activities.
+  private static let activities = """
+    CREATE TABLE activity_tokens (
+      app text NOT NULL, activity text NOT NULL, device bytea NOT NULL, token bytea NOT NULL,
+      registered_at bigint NOT NULL, PRIMARY KEY (app, activity, device)
+    );
+    CREATE INDEX activity_tokens_by_token ON activity_tokens (app, token);
+    CREATE INDEX activity_tokens_by_device ON activity_tokens (app, device);
+    CREATE INDEX activity_tokens_by_age ON activity_tokens (registered_at);
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

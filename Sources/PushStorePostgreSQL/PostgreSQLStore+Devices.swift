@@ -36,9 +36,11 @@ extension PostgreSQLStore {
   }
 
   package func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool {
-    guard let number = try await names.find(app) else { return false }
-    return try await write("DELETE FROM devices WHERE app = $1 AND token = $2", .int(number), .bytes(token))
-      .changedCount == 1
+    let number = try await names.find(app)
+    return try await write([
+      PostgreSQLStatement("DELETE FROM devices WHERE app = $1 AND token = $2", PostgreSQLValue(number), .bytes(token)),
+      PostgreSQLStatement("DELETE FROM activity_tokens WHERE app = $1 AND device = $2", .text(app), .bytes(token)),
+    ])[0].changedCount == 1
   }
 
   package func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice? {

@@ -400,6 +400,13 @@ extension IntakeChanges {
         ) AS latest
         WHERE devices.app = latest.number AND devices.token = latest.token
         """, values: values),
+      // Of the device itself, or of the activity alone.
+      PostgreSQLStatement(
+        """
+        DELETE FROM activity_tokens AS known USING \(added) AS added (app, token, since, found_at)
+        WHERE known.app = added.app AND (known.token = added.token OR known.device = added.token)
+          AND known.registered_at <= coalesce(since, found_at)
+        """, values: values),
     ]
   }
 }

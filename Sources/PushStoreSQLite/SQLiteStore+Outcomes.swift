@@ -215,8 +215,10 @@ struct OutcomeWriter {
         WHERE app = (SELECT number FROM deviceNames WHERE name = ?2) AND token = ?3
         """)
     for entry in changes.gone {
+      let at = (entry.since ?? entry.foundAt).milliseconds
       try add.execute(arguments: [entry.app, Data(entry.token), entry.since?.milliseconds, entry.foundAt.milliseconds])
-      try suppress.execute(arguments: [(entry.since ?? entry.foundAt).milliseconds, entry.app, Data(entry.token)])
+      try suppress.execute(arguments: [at, entry.app, Data(entry.token)])
+      try database.forgetActivities(of: entry.token, app: entry.app, until: at)
     }
     for group in changes.passed.groups + changes.outcomes.groups { try database.add(group) }
     if !changes.bridge.isEmpty { try BridgeWriter(database: database).write(changes.bridge) }

@@ -27,6 +27,7 @@ struct OpenAPITests {
   private static let unlogged: Set<String> = [
     "/v1/apps/{app}/notifications", "/v1/apps/{app}/notifications:batch", "/v1/apps/{app}/devices:import",
     "/v1/apps/{app}/campaigns", "/v1/apps/{app}/campaigns/{id}/audience",
+    "/v1/apps/{app}/activities/{activity}:update", "/v1/apps/{app}/activities/{activity}:end",
   ]
 
   @Test("every POST that decides something is logged with who did it")

@@ -34,6 +34,7 @@ struct StoreCopyTests {
           + "\(key.lastUsedAt as Any) \(key.revokedAt as Any)"
       })
     add(try await store.events(of: .all, before: nil, limit: 9))
+    add(try await store.activityTokens(of: "match", app: "news", since: StoreInstant(milliseconds: 0)))
     for line in 1...30 as ClosedRange<UInt32> {
       var known = try await store.notification(StoredNotificationID(run: StoreSteps.run, line: line))
       known.sharedApp = nil

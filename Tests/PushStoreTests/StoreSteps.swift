@@ -53,6 +53,12 @@ enum StoreSteps {
     } isDone: {
       try await $0.events(of: .all, before: nil, limit: 9).map(\.id.low) == [2, 1]
     },
+    Step(name: "a Live Activity") { store in
+      let token = StoredActivityToken(activity: "match", device: [1], token: [9, 0], registeredAt: at(6))
+      _ = try await store.register(token, app: "news", limit: 5)
+    } isDone: {
+      try await $0.activityTokens(of: "match", app: "news", since: at(6)).map(\.token) == [[9, 0]]
+    },
     Step(name: "outcomes of a run") { store in
       var changes = IntakeChanges()
       changes.began = [(run: run, app: "news", at: at(2))]

@@ -125,7 +125,8 @@ enum Seeds {
       // After a restart, those who were passed over counted as such, and an earlier owner may have
       // sent to them.
       88_000_239,
-      // A former leader that was stopped closed a part when it went on, and the leader did not look.
+      // A former leader that was stopped closed a part when it went on, and the leader did not
+      // look.
       413_000_594,
       // A mistake of the simulation: an answer took a second, and what had been read meanwhile left
       // at once.

@@ -28,8 +28,8 @@ struct ControlRoutes: Sendable {
         sessions: dashboard.sessions))
     router.add(
       middleware: Idempotency(access: access, store: store) { [membership] in membership.current })
-    NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake)
-      .add(to: router)
+    let notifications = NotificationRoutes(access: access, store: store, outcomes: outcomes, intake: intake)
+    notifications.add(to: router)
     router.add(middleware: CommonPool())
     router.add(
       middleware: Trail(clock: access.clock, events: events) { [sessions = dashboard.sessions] in
@@ -40,6 +40,7 @@ struct ControlRoutes: Sendable {
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     ChannelRoutes(access: access).add(to: router)
+    ActivityRoutes(notifications: notifications).add(to: router)
     CampaignRoutes(
       access: access, runner: campaigns, reports: dashboard.reports, intake: intake
     ).add(to: router)

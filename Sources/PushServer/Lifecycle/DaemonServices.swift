@@ -169,6 +169,7 @@ struct Maintenance: Service {
       let now = clock.now
       try await store.forget(endedBefore: now.after(seconds: -retention.components.seconds))
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: now))
+      try await store.forgetActivities(registeredBefore: now.after(seconds: -StoredActivityToken.lifetime))
       try await store.forgetForwarded(before: now.after(seconds: -86_400), life: nil)
     } catch {
       guard !Task.isCancelled else { return }

@@ -99,12 +99,10 @@ struct NotificationRoutes: Sendable {
     // Reading a large body takes a while.
     try await grant.demand()
     try demandStore()
-    let now = access.clock.now
-    let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
-    let name = NotificationID(run: run, line: .random(in: 0 ... .max))
-    let batch = StoredBatch(
-      id: StoredUUID(name), app: app.id, parts: [], rejectedCount: body.rejectedCount, createdAt: now)
-    if !body.notifications.isEmpty { try await submit(body, to: app, as: batch) { room.release() } }
+    let (name, batch) = makeBatch(of: app, rejectedCount: body.rejectedCount)
+    if !body.notifications.isEmpty {
+      try await submit(body.notifications, body.references, to: app, as: batch) { room.release() }
+    }
     if body.notifications.isEmpty || !body.suppressed.isEmpty { suppress(body.suppressed, app, in: batch) }
     try await demandChanges()
     return .json(.accepted) { json in
@@ -122,16 +120,27 @@ struct NotificationRoutes: Sendable {
   /// To be asked before something is taken in that needs a row in the store.
   ///
   /// - Throws: ``Problem`` with 503. Nothing was taken in then.
-  private func demandStore() throws {
+  func demandStore() throws {
     guard outcomes.awayDuration == nil else { throw Problem.unavailable("The store cannot be written at present.") }
   }
 
-  private func submit(
-    _ body: BatchRequest, to app: PushApp, as batch: StoredBatch, queued: () -> Void
+  func makeBatch(of app: PushApp, rejectedCount: Int = 0) -> (name: NotificationID, batch: StoredBatch) {
+    let now = access.clock.now
+    let run = IntakeRunID(milliseconds: UInt64(clamping: now.milliseconds), random: .random(in: 0 ... .max))
+    let name = NotificationID(run: run, line: .random(in: 0 ... .max))
+    return (
+      name,
+      StoredBatch(id: StoredUUID(name), app: app.id, parts: [], rejectedCount: rejectedCount, createdAt: now)
+    )
+  }
+
+  func submit(
+    _ notifications: [(PreparedNotification, DeviceToken)], _ references: [(index: Int, text: String)] = [],
+    to app: PushApp, as batch: StoredBatch, queued: () -> Void
   ) async throws(CarillonError) {
-    let references = Dictionary(uniqueKeysWithValues: body.references.map { ($0.index, $0.text) })
+    let references = Dictionary(uniqueKeysWithValues: references.map { ($0.index, $0.text) })
     _ = try await app.submit(
-      body.notifications,
+      notifications,
       assigned: { places, run, first in
         let run = StoredRunID(run)
         let count = UInt32(places.reduce(0) { $0 + $1.count })
@@ -150,7 +159,7 @@ struct NotificationRoutes: Sendable {
 
   /// Waits until what belongs to notifications is in the store. Those in the journal are sent
   /// whatever is answered, so that the caller of a store that has just gone away waits for it.
-  private func demandChanges() async throws {
+  func demandChanges() async throws {
     do {
       try await access.clock.waiting { () throws(StoreError) in try await outcomes.makeChangesDurable() }
     } catch {

@@ -76,6 +76,7 @@ struct DeviceWriter {
   }
 
   mutating func remove(token: [UInt8]) throws -> Bool {
+    try database.forgetActivities(of: token, app: app, until: .max)
     guard let found = try find(token) else { return false }
     try delete(found)
     return true

@@ -5,6 +5,17 @@
 /// get a key that was used before. `devices.tags` has the same tags as `deviceTags`, which is the
 /// index for filters.
 enum DeviceSchema {
+  /// Where devices are told about Live Activities.
+  static let activities = """
+    CREATE TABLE activityTokens (
+      app TEXT NOT NULL, activity TEXT NOT NULL, device BLOB NOT NULL, token BLOB NOT NULL,
+      registeredAt INTEGER NOT NULL, PRIMARY KEY (app, activity, device)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX activityTokensByToken ON activityTokens (app, token);
+    CREATE INDEX activityTokensByDevice ON activityTokens (app, device);
+    CREATE INDEX activityTokensByAge ON activityTokens (registeredAt);
+    """
+
   static let tables = """
     CREATE TABLE deviceNames (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
 

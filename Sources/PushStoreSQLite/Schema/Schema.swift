@@ -35,6 +35,7 @@ enum Schema {
     migrator.registerMigration("20: deliveries of outcomes") { try $0.execute(sql: OutcomeSchema.deliveries) }
     migrator.registerMigration("21: pauses of the bridge") { try $0.execute(sql: BridgeSchema.pauses) }
     migrator.registerMigration("22: events") { try $0.execute(sql: Schema.events) }
+    migrator.registerMigration("23: Live Activities") { try $0.execute(sql: DeviceSchema.activities) }
     return migrator
   }
 

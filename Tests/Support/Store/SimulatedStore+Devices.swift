@@ -166,6 +166,7 @@ extension StoreContents {
   }
 
   package mutating func removeDevice(token: [UInt8], app: String) -> Bool {
+    activities.removeAll { $0.app == app && $0.token.device == token }
     guard let device = devices[app]?.device(token: token) else { return false }
     devices[app]?.remove(device)
     return true
@@ -210,7 +211,12 @@ extension StoreContents {
     var found = found
     found.number = Int64(gone.count + 1)
     gone.append(found)
-    devices[found.app]?.suppress(token: found.token, at: found.since ?? found.foundAt)
+    let at = found.since ?? found.foundAt
+    devices[found.app]?.suppress(token: found.token, at: at)
+    activities.removeAll { known in
+      known.app == found.app && [known.token.token, known.token.device].contains(found.token)
+        && known.token.registeredAt <= at
+    }
   }
 }
 
