@@ -27,6 +27,18 @@ internal import Testing
     }
   }
 
+  @Test("a store that fails now and then leaves nothing in doubt")
+  func refusals() {
+    for seed in Seeds.clusters {
+      var plan = ClusterSimulation.Plan(seed: seed)
+      (plan.events, plan.store.failuresPerMille, plan.store.lostAnswersPerMille) = ([], 20, 0)
+      let simulation = ClusterSimulation(plan)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+      #expect(simulation.possibleDuplicateCount == 0, "\(simulation)")
+    }
+  }
+
   // These take minutes: see `CARILLON_EVERY_FAULT`.
 
   @Test(
