@@ -11,7 +11,7 @@ struct ActivityRequest {
     case update, end
   }
 
-  private(set) var notification: PushNotification
+  let notification: PushNotification
 
   private static let common = [
     "contentState", "timestamp", "staleDate", "relevanceScore", "alert", "sound", "priority", "expiration",
@@ -48,7 +48,7 @@ struct ActivityRequest {
     for (name, key) in [("relevanceScore", "relevance-score"), ("alert", "alert"), ("sound", "sound")] {
       if let value = fields[name] { aps.append(JSONMember(key, value)) }
     }
-    notification = PushNotification(json: JSONValue.object([JSONMember("aps", .object(aps))]).encoded)
+    var notification = PushNotification(json: JSONValue.object([JSONMember("aps", .object(aps))]).encoded)
     notification.pushType = .liveActivity
     if let number = try fields.integer("priority") {
       guard number == 5 || number == 10 else { throw fields.wrong("priority", "The priority must be 5 or 10.") }
@@ -57,6 +57,7 @@ struct ActivityRequest {
     if let seconds = try fields.seconds("expiration") {
       notification.expiration = seconds == 0 ? .notStored : .at(Date(timeIntervalSince1970: Double(seconds)))
     }
+    self.notification = notification
   }
 }
 

@@ -13,8 +13,6 @@ struct ActivityRoutes: Sendable {
   private static let fields = ["token"]
   /// Characters.
   private static let nameLimit = 64
-  /// Bytes of a registration.
-  private static let registrationLimit = 16 << 10
 
   private var access: ControlAccess { notifications.access }
   private var store: any Store { notifications.store }
@@ -33,7 +31,7 @@ struct ActivityRoutes: Sendable {
     let device = try DeviceToken(registered: context.parameters.get("token") ?? "", pointer: nil)
     let activity = try Self.activity(context)
     try request.bodyType([.json])
-    let body = try await access.body(of: request, context, under: grant, limit: Self.registrationLimit)
+    let body = try await access.body(of: request, context, under: grant, limit: DeviceImport.lineLimit)
     let fields = try FieldReader(parsing: body[...], fields: Self.fields)
     guard let text = try fields.text("token") else { throw fields.wrong("token", "The activity's token is missing.") }
     let token = try DeviceToken(registered: text, pointer: "/token")
@@ -63,9 +61,10 @@ struct ActivityRoutes: Sendable {
 
   private func getActivity(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices, or: .read)
-    let tokens = try await tokens(context, app)
+    let activity = try Self.activity(context)
+    let tokens = try await tokens(of: activity, app, context)
     return .json { json in
-      json.field("activity", tokens[0].activity)
+      json.field("activity", activity)
       json.field("devices", tokens.count)
       json.field("lastRegisteredAt", tokens.map(\.registeredAt).max().map(InstantText.text))
     }
@@ -75,19 +74,23 @@ struct ActivityRoutes: Sendable {
     _ request: Request, _ context: ControlContext, _ event: ActivityRequest.Event
   ) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .send)
+    let activity = try Self.activity(context)
     try notifications.intake.demandRoom(app)
     try request.bodyType([.json])
     let bytes = try await access.body(of: request, context, under: grant)
-    let now = access.clock.now
-    let notification = try app.prepare(ActivityRequest(parsing: bytes[...], event, now: now).notification)
-    let tokens = try await tokens(context, app)
+    let notification = try app.prepare(
+      ActivityRequest(parsing: bytes[...], event, now: access.clock.now).notification)
+    let tokens = try await tokens(of: activity, app, context)
     let room = try notifications.intake.reserve(bytes.count + tokens.count * Self.entryByteCount, app)
     try notifications.demandStore()
     let (name, batch) = notifications.makeBatch(of: app)
     let entries = try tokens.map { (notification, try DeviceToken(bytes: $0.token)) }
     try await notifications.submit(entries, to: app, as: batch) { room.release() }
     try await notifications.demandChanges()
-    if event == .end { try await store.forgetActivity(tokens[0].activity, device: nil, app: app.id, until: now) }
+    // Those that were told, and no later ones. Another node's clock may be ahead of this one's.
+    if event == .end, let last = tokens.map(\.registeredAt).max() {
+      try await store.forgetActivity(activity, device: nil, app: app.id, until: last)
+    }
     return .json(.accepted) { json in
       json.field("batchId", "\(name)")
       json.field("queued", entries.count)
@@ -99,8 +102,9 @@ struct ActivityRoutes: Sendable {
   private static let entryByteCount = 64
 
   /// - Throws: ``Problem`` with 404 if no device shows the activity.
-  private func tokens(_ context: ControlContext, _ app: PushApp) async throws -> [StoredActivityToken] {
-    let activity = try Self.activity(context)
+  private func tokens(
+    of activity: String, _ app: PushApp, _ context: ControlContext
+  ) async throws -> [StoredActivityToken] {
     let first = access.clock.now.after(seconds: -StoredActivityToken.lifetime)
     let tokens = try await store.activityTokens(of: activity, app: app.id, since: first)
     guard !tokens.isEmpty else { throw context.missing("activity", of: app, parameter: "activity") }

@@ -91,7 +91,7 @@ internal import PushStore
   /// Runs statements in one round trip. Only for those that write nothing, and those between a
   /// BEGIN and a COMMIT of their own: the server commits what is left when it answers the end.
   func run(_ statements: [PostgreSQLStatement], by deadline: MonotonicTime) throws(StoreError) -> [PostgreSQLRows] {
-    try prepare(from: statements.first?.sql, to: statements.last?.sql)
+    try admit(from: statements.first?.sql, to: statements.last?.sql)
     defer { commits = false }
     guard unsafe PQenterPipelineMode(connection) == 1 else { throw broken("it has no pipeline") }
     let added = try send(statements)
@@ -188,7 +188,7 @@ internal import PushStore
 
   /// Statements that cannot be prepared, such as those of a schema, in one round trip.
   func script(_ sql: String, by deadline: MonotonicTime) throws(StoreError) {
-    try prepare(from: sql, to: sql)
+    try admit(from: sql, to: sql)
     defer { commits = false }
     guard unsafe PQsendQuery(connection, sql) == 1 else { throw broken("a statement cannot be sent") }
     try answer(by: deadline)
@@ -208,8 +208,9 @@ internal import PushStore
     if notices.hasUnreplicatedCommit { throw broken("a commit did not wait for the standby") }
   }
 
-  /// What begins here would end with a commit that waits, if others wait already.
-  private func prepare(from first: String?, to last: String?) throws(StoreError) {
+  /// To be asked before statements are sent: if others wait for a standby already, a transaction
+  /// that begins here would end with a commit that waits, too.
+  private func admit(from first: String?, to last: String?) throws(StoreError) {
     refusesCommits = first?.hasPrefix("BEGIN") == true && !servers.hasRoomForCommits()
     if refusesCommits { throw .unreplicated(name) }
     (notices.hasUnreplicatedCommit, work, commits) = (false, nil, last == "COMMIT")

@@ -76,7 +76,8 @@ struct DeviceWriter {
   }
 
   mutating func remove(token: [UInt8]) throws -> Bool {
-    try database.forgetActivities(of: token, app: app, until: .max)
+    try database.cachedStatement(sql: "DELETE FROM activityTokens WHERE app = ? AND device = ?")
+      .execute(arguments: [app, Data(token)])
     guard let found = try find(token) else { return false }
     try delete(found)
     return true
