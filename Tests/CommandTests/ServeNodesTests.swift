@@ -210,12 +210,26 @@ struct ServeNodesTests {
     var testDescription: String { rawValue }
   }
 
+  /// How many lines the ledger has granted, when whatever was on its way to it has arrived.
+  private static func granted(in database: String, of server: PostgreSQLServer) async throws -> Int {
+    let now = try server.query("SELECT clock_timestamp()")
+    try await waitUntil("earlier transactions have ended") {
+      try server.query(
+        """
+        SELECT count(*) FROM pg_stat_activity WHERE datname = '\(database)' AND state = 'active' AND xact_start < '\(now)'
+        """) == "0"
+    }
+    return try #require(Int(try server.query("SELECT sum(granted) FROM segments", in: database)))
+  }
+
   @Test(
     "a service is lost in mid-campaign: another one sends the rest, and whoever may have got it twice is counted",
     arguments: Loss.allCases)
   func lost(how loss: Loss) async throws {
     let count = 6_000
-    let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
+    let server = try PostgreSQLServer.shared.get()
+    let database = try server.makeDatabase()
+    let store = ServeSite.store(in: server, database: database)
     let tokens = (0..<count).map { HTTP2Site.token($0, prefix: $0 % 100 == 50 ? "dead" : "00") }
     let first = try await RunningServe(rules: CampaignServeTests.dead, scopes: ["campaigns", "read"]) {
       try $0.configure($1, more: store)
@@ -230,7 +244,9 @@ struct ServeNodesTests {
     try await waitUntil("some are sent") { try await first.campaigns.campaign(path).progress.accepted > 1_000 }
     first.service.process.send(loss == .killed ? SIGKILL : SIGSTOP)
     let campaigns = CampaignSite(try await second, key: first.key)
-    #expect(try await campaigns.campaign(path).progress.accepted < count, "it is lost in the middle")
+    let told = try await campaigns.campaign(path).progress.accepted
+    let granted = try await Self.granted(in: database, of: server)
+    #expect(told < count, "it is lost in the middle")
     #expect(try await campaigns.ended(path).state == "finished")
     if loss == .stopped {
       first.service.process.send(SIGCONT)
@@ -247,9 +263,8 @@ struct ServeNodesTests {
     #expect(Set(all.map(\.id)).count == Set(all.map(\.token)).count, "a copy has the same identifier")
     let taken = all.compactMap(\.token)
     #expect(Set(taken) == Set(tokens.filter { !$0.hasPrefix("dead") }))
-    // Two steps, and what was in flight while a busy machine told the ledger late: perhaps nothing,
-    // between two steps.
-    #expect(account.possibleDuplicates <= 4 * 1_024)
+    // How far ahead it was granted depends on how busy the machine is.
+    #expect(account.possibleDuplicates <= granted - told)
     #expect(taken.count - Set(taken).count <= account.possibleDuplicates)
     let service = try await second
     service.process.send(SIGTERM)

@@ -107,8 +107,11 @@ struct ServeSite {
 
   /// The configuration of a store in a new database.
   static func store(in server: PostgreSQLServer) throws -> String {
-    "store: { postgres: { hosts: [\(server.folder)], database: \(try server.makeDatabase()), "
-      + "user: \(PostgreSQLServer.user) } }"
+    store(in: server, database: try server.makeDatabase())
+  }
+
+  static func store(in server: PostgreSQLServer, database: String) -> String {
+    "store: { postgres: { hosts: [\(server.folder)], database: \(database), user: \(PostgreSQLServer.user) } }"
   }
 
   /// - Parameter preparation: as ``ChildProcess`` has it.
