@@ -131,7 +131,8 @@ package protocol Store: Sendable {
   // MARK: Live Activities
 
   /// Notes the token of an activity on a device. It has one of each activity, and a token belongs
-  /// to one activity on one device: what was registered later counts.
+  /// to one activity on one device: what was registered later counts. A device that gets another
+  /// token keeps its activities.
   ///
   /// - Parameter limit: of devices that have the activity.
   func register(
@@ -139,8 +140,10 @@ package protocol Store: Sendable {
   ) async throws(StoreError) -> RegisteredActivity
   /// The tokens of an activity that were registered at an instant or later, in the order of the
   /// devices' tokens.
+  ///
+  /// - Parameter devices: only of these; nil: of all.
   func activityTokens(
-    of activity: String, app: String, since instant: StoreInstant
+    of activity: ActivityName, app: String, devices: [[UInt8]]?, since instant: StoreInstant
   ) async throws(StoreError) -> [StoredActivityToken]
   /// Forgets an activity as it was registered until an instant.
   ///
@@ -148,9 +151,9 @@ package protocol Store: Sendable {
   /// - Returns: false if there was nothing to forget.
   @discardableResult
   func forgetActivity(
-    _ activity: String, device: [UInt8]?, app: String, until instant: StoreInstant
+    _ activity: ActivityName, device: [UInt8]?, app: String, until instant: StoreInstant
   ) async throws(StoreError) -> Bool
-  /// Forgets tokens that were registered before an instant, in several short turns.
+  /// Forgets activities that devices showed before an instant, in several short turns.
   func forgetActivities(registeredBefore instant: StoreInstant) async throws(StoreError)
 
   // MARK: Audiences
@@ -172,8 +175,13 @@ package protocol Store: Sendable {
   /// Those of an app's devices with these keys that are there, in the order of the keys. A device
   /// that two have become is there under both keys while the app has an unfinished campaign.
   ///
-  /// - Parameter keys: ascending.
-  func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice]
+  /// - Parameters:
+  ///   - keys: ascending.
+  ///   - activity: of which they have the token in place of their own. Devices without one are not
+  ///     there.
+  func audienceDevices(
+    app: String, keys: [Int64], activity: ActivityName?
+  ) async throws(StoreError) -> [AudienceDevice]
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
 

@@ -63,7 +63,7 @@ package struct StoreTable: Hashable, Sendable {
     StoreTable(
       "devices",
       "app:name number id:uuid token:bytes language:name time_zone:name tags:tags created_at registered_at gone_at"),
-    StoreTable("activity_tokens", "app:text activity:text device:bytes token:bytes registered_at"),
+    StoreTable("activity_tokens", "app:text activity:text is_type:flag device:bytes token:bytes registered_at"),
     StoreTable("device_merges", "app:name former_key kept_key"),
     StoreTable(
       "campaigns",

@@ -65,9 +65,15 @@ package struct AudienceFilter: Hashable, Sendable {
   package var none: [String]
   /// Ranges of languages as RFC 4647 has them: `en` matches `en` and `en-GB`. Empty: any device.
   package var languages: [String]
+  /// Of which it has a token. Nil: any device.
+  package var activity: ActivityName?
 
-  package init(all: [String] = [], any: [String] = [], none: [String] = [], languages: [String] = []) {
+  package init(
+    all: [String] = [], any: [String] = [], none: [String] = [], languages: [String] = [],
+    activity: ActivityName? = nil
+  ) {
     (self.all, self.any, self.none, self.languages) = (all, any, none, languages)
+    self.activity = activity
   }
 }
 
@@ -78,7 +84,7 @@ package struct AudienceDevice: Hashable, Sendable {
   /// Nothing must be sent to it.
   package var isSuppressed: Bool
   /// Of the devices that have become this one while the app had an unfinished campaign. Only
-  /// ``Store/audienceDevices(app:keys:)`` finds them.
+  /// ``Store/audienceDevices(app:keys:activity:)`` finds them.
   package var otherKeys: [Int64] = []
 
   package init(key: Int64, token: [UInt8], language: String?, isSuppressed: Bool) {

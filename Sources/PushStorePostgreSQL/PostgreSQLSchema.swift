@@ -281,12 +281,12 @@ enum PostgreSQLSchema {
   /// Where devices are told about Live Activities.
   private static let activities = """
     CREATE TABLE activity_tokens (
-      app text NOT NULL, activity text NOT NULL, device bytea NOT NULL, token bytea NOT NULL,
-      registered_at bigint NOT NULL, PRIMARY KEY (app, activity, device)
+      app text NOT NULL, activity text NOT NULL, is_type bool NOT NULL, device bytea NOT NULL, token bytea NOT NULL,
+      registered_at bigint NOT NULL, PRIMARY KEY (app, activity, is_type, device)
     );
     CREATE INDEX activity_tokens_by_token ON activity_tokens (app, token);
     CREATE INDEX activity_tokens_by_device ON activity_tokens (app, device);
-    CREATE INDEX activity_tokens_by_age ON activity_tokens (registered_at);
+    CREATE INDEX activity_tokens_by_age ON activity_tokens (registered_at) WHERE NOT is_type;
     """
 
   private static func partitioned(_ table: String, by column: String, to limit: String) -> String {

@@ -28,6 +28,7 @@ struct OpenAPITests {
     "/v1/apps/{app}/notifications", "/v1/apps/{app}/notifications:batch", "/v1/apps/{app}/devices:import",
     "/v1/apps/{app}/campaigns", "/v1/apps/{app}/campaigns/{id}/audience",
     "/v1/apps/{app}/activities/{activity}:update", "/v1/apps/{app}/activities/{activity}:end",
+    "/v1/apps/{app}/activity-types/{type}:start",
   ]
 
   @Test("every POST that decides something is logged with who did it")

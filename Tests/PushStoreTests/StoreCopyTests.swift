@@ -34,7 +34,9 @@ struct StoreCopyTests {
           + "\(key.lastUsedAt as Any) \(key.revokedAt as Any)"
       })
     add(try await store.events(of: .all, before: nil, limit: 9))
-    add(try await store.activityTokens(of: "match", app: "news", since: StoreInstant(milliseconds: 0)))
+    for name in [ActivityName.shown("match"), .startable("match")] {
+      add(try await store.activityTokens(of: name, app: "news", devices: nil, since: StoreInstant(milliseconds: 0)))
+    }
     for line in 1...30 as ClosedRange<UInt32> {
       var known = try await store.notification(StoredNotificationID(run: StoreSteps.run, line: line))
       known.sharedApp = nil
@@ -55,7 +57,7 @@ struct StoreCopyTests {
           try await store.audienceMembers(app: app, filter: filter, after: 0, through: last, withTimeZones: true))
         add(try await store.audienceCount(app: app, filter: filter, through: last))
       }
-      add(try await store.audienceDevices(app: app, keys: Array(1...200)))
+      add(try await store.audienceDevices(app: app, keys: Array(1...200), activity: nil))
       add(try await store.lastFeedbackPoll(app: app) as Any)
       add(try await store.campaigns(app: app, before: nil, limit: 10))
       add(try await store.alreadyDelivered(app: app))

@@ -54,10 +54,13 @@ enum StoreSteps {
       try await $0.events(of: .all, before: nil, limit: 9).map(\.id.low) == [2, 1]
     },
     Step(name: "a Live Activity") { store in
-      let token = StoredActivityToken(activity: "match", device: [1], token: [9, 0], registeredAt: at(6))
-      _ = try await store.register(token, app: "news", limit: 5)
+      for (name, token) in [(ActivityName.shown("match"), 0), (.startable("match"), 1)] as [(ActivityName, UInt8)] {
+        let token = StoredActivityToken(activity: name, device: [1], token: [9, token], registeredAt: at(6))
+        _ = try await store.register(token, app: "news", limit: 5)
+      }
     } isDone: {
-      try await $0.activityTokens(of: "match", app: "news", since: at(6)).map(\.token) == [[9, 0]]
+      try await $0.activityTokens(of: .startable("match"), app: "news", devices: nil, since: at(6)).map(\.token)
+        == [[9, 1]]
     },
     Step(name: "outcomes of a run") { store in
       var changes = IntakeChanges()

@@ -4,49 +4,50 @@ internal import PushService
 internal import PushStore
 internal import PushWire
 
-/// What a request says happens to a Live Activity (Apple: "Starting and updating Live Activities
-/// with ActivityKit push notifications").
+/// What a request says happens to Live Activities.
 struct ActivityRequest {
-  enum Event: String {
-    case update, end
-  }
-
   let notification: PushNotification
+  /// Where activities are started, in hexadecimal.
+  let devices: [String]
 
   private static let common = [
     "contentState", "timestamp", "staleDate", "relevanceScore", "alert", "sound", "priority", "expiration",
   ]
-  /// Devices ignore what is older than the last they got: a time that lies ahead shuts out what is
-  /// sent before it comes. Seconds.
-  private static let clockTolerance = 60
+  /// Devices that one request names. For more there are campaigns.
+  private static let deviceLimit = 500
+  private static let times = ["timestamp", "staleDate", "dismissalDate"]
 
   /// - Throws: ``Problem`` naming the field that is wrong.
-  init(parsing bytes: ArraySlice<UInt8>, _ event: Event, now: StoreInstant) throws {
-    let isEnd = event == .end
+  init(
+    parsing bytes: ArraySlice<UInt8>, _ event: ActivityRules.Event, of activity: ActivityName, now: StoreInstant
+  ) throws {
+    let own: [String] =
+      switch event {
+      case .start: ["attributes", "channel", "devices"]
+      case .update: []
+      case .end: ["dismissalDate"]
+      }
     let fields = try FieldReader(
-      bytes.isEmpty && isEnd ? [] : JSONBody.members(bytes),
-      fields: Self.common + (isEnd ? ["dismissalDate"] : []))
-    let now = Int(now.milliseconds / 1_000)
-    let timestamp = try fields.seconds("timestamp") ?? now
-    guard timestamp <= now + Self.clockTolerance else {
-      throw fields.wrong("timestamp", "The timestamp lies ahead: devices would ignore what comes before it.")
+      bytes.isEmpty && event == .end ? [] : JSONBody.members(bytes), fields: Self.common + own)
+    var aps = [
+      JSONMember("timestamp", .integer(try fields.seconds("timestamp") ?? Int(now.milliseconds / 1_000))),
+      JSONMember("event", .string(event.rawValue)),
+    ]
+    for name in Self.times.dropFirst() {
+      if let seconds = try fields.seconds(name) { aps.append(JSONMember(Self.key(name), .integer(seconds))) }
     }
-    var aps = [JSONMember("timestamp", .integer(timestamp)), JSONMember("event", .string(event.rawValue))]
-    switch fields["contentState"] {
-    case .object(let members)?: aps.append(JSONMember("content-state", .object(members)))
-    case nil where isEnd: break
-    case nil: throw fields.wrong("contentState", "What the activity shows is missing.")
-    default: throw fields.wrong("contentState", "It must be an object.")
+    for name in ["contentState", "relevanceScore", "alert", "sound", "attributes"] {
+      if let value = fields[name] { aps.append(JSONMember(Self.key(name), value)) }
     }
-    if let stale = try fields.seconds("staleDate") {
-      guard stale > timestamp else { throw fields.wrong("staleDate", "It must be later than the timestamp.") }
-      aps.append(JSONMember("stale-date", .integer(stale)))
+    if event == .start {
+      aps.append(JSONMember("attributes-type", .string(activity.text)))
+      // Since iOS 18 a device makes a token for the activity only if it is asked to.
+      let channel = try fields.text("channel")
+      aps.append(
+        channel.map { JSONMember("input-push-channel", .string($0)) } ?? JSONMember("input-push-token", .integer(1)))
     }
-    if isEnd, let dismissal = try fields.seconds("dismissalDate") {
-      aps.append(JSONMember("dismissal-date", .integer(dismissal)))
-    }
-    for (name, key) in [("relevanceScore", "relevance-score"), ("alert", "alert"), ("sound", "sound")] {
-      if let value = fields[name] { aps.append(JSONMember(key, value)) }
+    do throws(ActivityRules.Refusal) { try ActivityRules.check(aps, of: activity, sentAt: now) } catch {
+      throw fields.wrong(Self.field(error.key), error.sentence)
     }
     var notification = PushNotification(json: JSONValue.object([JSONMember("aps", .object(aps))]).encoded)
     notification.pushType = .liveActivity
@@ -58,6 +59,20 @@ struct ActivityRequest {
       notification.expiration = seconds == 0 ? .notStored : .at(Date(timeIntervalSince1970: Double(seconds)))
     }
     self.notification = notification
+    devices = try fields.texts("devices", limit: Self.deviceLimit) ?? []
+    if event == .start, devices.isEmpty {
+      throw fields.wrong("devices", "The devices on which it starts are missing.")
+    }
+  }
+
+  /// `content-state` of `contentState`.
+  private static func key(_ field: String) -> String {
+    field.reduce(into: "") { key, letter in key += letter.isUppercase ? "-" + letter.lowercased() : String(letter) }
+  }
+
+  private static func field(_ key: String) -> String {
+    let words = key.split(separator: "-")
+    return words.dropFirst().reduce(String(words.first ?? "")) { $0 + $1.prefix(1).uppercased() + $1.dropFirst() }
   }
 }
 

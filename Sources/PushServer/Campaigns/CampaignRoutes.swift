@@ -54,7 +54,7 @@ struct CampaignRoutes: Sendable {
     let plan = try await withParsingPool {
       try await ParsingPool.shared.turn(of: grant.keyID) { try CampaignPlan(parsing: body[...]) }
     }
-    try plan.check(for: app)
+    try plan.check(for: app, now: access.clock.now)
     try plan.checkTime(now: controller.clock.now)
     let room = try context.answerRoom(plan.content.count * Self.copiesOfPlan)
     let record = try await runner.add(plan, app: app.id)
@@ -126,7 +126,7 @@ struct CampaignRoutes: Sendable {
       }
       let old = try CampaignPlan(parsing: record.content[...])
       let plan = try old.changed(by: changes[...])
-      try plan.check(for: app)
+      try plan.check(for: app, now: access.clock.now)
       if plan.start != old.start { try plan.checkTime(now: controller.clock.now) }
       try AudienceColumns(runner.spool.audience(of: record)).check(plan, insteadOf: old)
       record.set(plan)

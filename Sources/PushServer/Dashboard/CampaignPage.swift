@@ -195,7 +195,7 @@ extension Dashboard {
       (
         "Audience",
         plan.source == .upload
-          ? "\(lines) uploaded lines\(isIncomplete ? ", not complete" : "")" : "stored devices"
+          ? "\(lines) uploaded lines\(isIncomplete ? ", not complete" : "")" : Self.devices(plan.filter.activity)
       )
     ]
     for member in plan.members where !Self.shownElsewhere.contains(member.key) {
@@ -209,6 +209,14 @@ extension Dashboard {
       <pre><code>\(payload ?? "")</code></pre>
       </section>
       """
+  }
+
+  private static func devices(_ activity: ActivityName?) -> String {
+    switch activity {
+    case nil: "stored devices"
+    case .shown(let name): "stored devices that show the Live Activity \(name)"
+    case .startable(let type): "stored devices on which a Live Activity \(type) can be started"
+    }
   }
 
   private static let shownElsewhere: Set<String> = ["name", "payload", "sendAt"]

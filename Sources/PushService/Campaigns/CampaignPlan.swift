@@ -23,7 +23,7 @@ package struct CampaignPlan: Sendable {
   /// Payloads by language, in lower case.
   package private(set) var variants: [String: [UInt8]] = [:]
   package private(set) var source = Source.upload
-  private(set) var filter = AudienceFilter()
+  package private(set) var filter = AudienceFilter()
   package private(set) var start = Start.now
   /// Notifications per second.
   package private(set) var rateLimit: Int?
@@ -105,7 +105,8 @@ package struct CampaignPlan: Sendable {
   }
 
   private mutating func readAudience(_ fields: FieldReader) throws {
-    guard let audience = try fields.object("audience", fields: ["source", "filter"]) else { return }
+    let names = ["source", "filter", "activity", "activityType"]
+    guard let audience = try fields.object("audience", fields: names) else { return }
     if let text = try audience.text("source") {
       guard let source = Source(rawValue: text) else {
         throw audience.wrong("source", "It must be \"upload\" or \"devices\".")
@@ -118,6 +119,28 @@ package struct CampaignPlan: Sendable {
       }
       filter = try AudienceFilter(value, at: audience.place("filter"))
     }
+    try readActivity(audience, fields)
+  }
+
+  private mutating func readActivity(_ audience: FieldReader, _ fields: FieldReader) throws {
+    for (field, name) in [
+      ("activity", ActivityName.shown), ("activityType", ActivityName.startable),
+    ] as [(String, @Sendable (String) -> ActivityName)] {
+      guard let text = try audience.text(field) else { continue }
+      guard source == .devices else {
+        throw audience.wrong(field, "Only stored devices have activities; an upload has their tokens itself.")
+      }
+      guard filter.activity == nil else {
+        throw audience.wrong(field, "A campaign is for one activity, or for one type of them.")
+      }
+      guard ActivityRules.isName(text) else { throw audience.wrong(field, ActivityRules.nameRule) }
+      filter.activity = name(text)
+    }
+    guard filter.activity != nil else { return }
+    guard (notification.pushType ?? .liveActivity) == .liveActivity else {
+      throw fields.wrong("pushType", "Live Activities have the push type liveactivity.")
+    }
+    notification.pushType = .liveActivity
   }
 
   private mutating func readStart(_ fields: FieldReader) throws {
@@ -149,6 +172,16 @@ package struct CampaignPlan: Sendable {
     return summary
   }
 
+  /// The same as it is sent at an instant: devices ignore what a Live Activity gets without the
+  /// time of what it says.
+  func timed(at instant: StoreInstant) -> CampaignPlan {
+    guard notification.pushType == .liveActivity else { return self }
+    var plan = self
+    plan.notification.content = .json(ActivityRules.timed(notification.json, at: instant))
+    plan.variants = variants.mapValues { ActivityRules.timed($0, at: instant) }
+    return plan
+  }
+
   package var isLocal: Bool { if case .local = start { true } else { false } }
 
   /// The columns that its payloads need.
@@ -156,16 +189,27 @@ package struct CampaignPlan: Sendable {
 
   /// - Throws: ``Problem`` with 422 if the app's gateway would refuse a payload of it, and with 400
   ///   if it asks for what its audience cannot have.
-  package func check(for app: PushApp) throws {
-    try check(notification, "/payload", app)
-    for (language, payload) in variants {
-      var variant = notification
+  ///
+  /// - Parameter now: when it begins, unless it says another time.
+  package func check(for app: PushApp, now: StoreInstant) throws {
+    let first = max(now, summary.beginsAt ?? now)
+    let plan = timed(at: first)
+    try plan.check(plan.notification, "/payload", app, sentAt: first)
+    for (language, payload) in plan.variants {
+      var variant = plan.notification
       variant.content = .json(payload)
-      try check(variant, "/variants/\(language)", app)
+      try plan.check(variant, "/variants/\(language)", app, sentAt: first)
     }
   }
 
-  private func check(_ notification: PushNotification, _ pointer: String, _ app: PushApp) throws {
+  private func check(
+    _ notification: PushNotification, _ pointer: String, _ app: PushApp, sentAt instant: StoreInstant
+  ) throws {
+    if let activity = filter.activity {
+      do throws(ActivityRules.Refusal) {
+        try ActivityRules.check(ActivityRules.aps(notification.json), of: activity, sentAt: instant)
+      } catch { throw Problem.malformed(error.sentence, pointer: "\(pointer)/aps/\(error.key)") }
+    }
     let findings = app.check(notification).filter(\.isError)
     guard let first = findings.first else {
       guard source == .devices, !PayloadPlaceholders.names(in: notification.json).isEmpty else { return }

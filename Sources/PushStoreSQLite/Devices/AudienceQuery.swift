@@ -14,14 +14,14 @@ struct AudienceQuery {
   private var isExact: Bool { conditions.isEmpty }
 
   /// Nil if no device can belong to the audience.
-  init?(_ database: Database, app: String, filter: AudienceFilter) throws {
-    guard let app = try DeviceNames.find(app, database) else { return nil }
+  init?(_ database: Database, app name: String, filter: AudienceFilter) throws {
+    guard let app = try DeviceNames.find(name, database) else { return nil }
     self.app = app
     let find = try database.cachedStatement(
       sql: "SELECT number, deviceCount FROM deviceTagNames WHERE app = ? AND tag = ?")
     func tags(_ names: [String]) throws -> [(number: Int64, count: Int64)] {
-      try Set(names).sorted().compactMap { name in
-        try Row.fetchOne(find, arguments: [app, name]).map { ($0[0], $0[1]) }
+      try Set(names).sorted().compactMap { tag in
+        try Row.fetchOne(find, arguments: [app, tag]).map { ($0[0], $0[1]) }
       }
     }
     let all = try tags(filter.all).sorted { $0.count < $1.count }
@@ -41,6 +41,14 @@ struct AudienceQuery {
     let none = try tags(filter.none)
     if !none.isEmpty { demand(none.map(\.number), not: true) }
     demandLanguages(filter.languages)
+    if let activity = filter.activity {
+      conditions.append(
+        """
+        EXISTS (
+          SELECT 1 FROM activityTokens WHERE app = ? AND activity = ? AND isType = ? AND device = devices.token)
+        """)
+      conditionArguments += [name, activity.text, activity.isType]
+    }
   }
 
   private mutating func demand(_ tags: [Int64], not: Bool = false) {

@@ -41,7 +41,10 @@ struct DeviceWriter {
     let present = try find(device.token)
     wasKnown = present != nil
     var replaced: Found?
-    if let token = device.replacedToken, token != device.token { replaced = try find(token) }
+    if let token = device.replacedToken, token != device.token {
+      replaced = try find(token)
+      try database.moveActivities(from: token, to: device.token, app: app)
+    }
     // The gone-since time belongs to the token, so it moves with it.
     let goneAt = try present.map(\.goneAt) ?? newestGone(device.token)
     guard var kept = replaced ?? present else {

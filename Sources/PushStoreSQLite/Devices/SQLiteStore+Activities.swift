@@ -7,59 +7,66 @@ extension SQLiteStore {
     _ activity: StoredActivityToken, app: String, limit: Int
   ) async throws(StoreError) -> RegisteredActivity {
     try await writer.write { database in
-      let (device, token) = (Data(activity.device), Data(activity.token))
+      let (name, device, token) = (activity.activity, Data(activity.device), Data(activity.token))
       let known = try Bool.fetchOne(
         database.cachedStatement(
-          sql: "SELECT TRUE FROM activityTokens WHERE app = ? AND activity = ? AND device = ?"),
-        arguments: [app, activity.activity, device])
-      if known == nil {
+          sql: "SELECT TRUE FROM activityTokens WHERE app = ? AND activity = ? AND isType = ? AND device = ?"),
+        arguments: [app, name.text, name.isType, device])
+      if known == nil, limit < .max {
         let count = try Int.fetchOne(
           database.cachedStatement(
-            sql: "SELECT count(*) FROM (SELECT 1 FROM activityTokens WHERE app = ? AND activity = ? LIMIT ?)"),
-          arguments: [app, activity.activity, limit])
+            sql: """
+              SELECT count(*) FROM (
+                SELECT 1 FROM activityTokens WHERE app = ? AND activity = ? AND isType = ? LIMIT ?)
+              """), arguments: [app, name.text, name.isType, limit])
         guard (count ?? 0) < limit else { return .refused }
       }
       try database.cachedStatement(
-        sql: "DELETE FROM activityTokens WHERE app = ? AND token = ? AND NOT (activity = ? AND device = ?)"
-      ).execute(arguments: [app, token, activity.activity, device])
+        sql: """
+          DELETE FROM activityTokens
+          WHERE app = ? AND token = ? AND NOT (activity = ? AND isType = ? AND device = ?)
+          """
+      ).execute(arguments: [app, token, name.text, name.isType, device])
       try database.cachedStatement(
         sql: """
-          INSERT INTO activityTokens VALUES (?, ?, ?, ?, ?)
+          INSERT INTO activityTokens VALUES (?, ?, ?, ?, ?, ?)
           ON CONFLICT DO UPDATE SET token = excluded.token, registeredAt = excluded.registeredAt
           """
-      ).execute(arguments: [app, activity.activity, device, token, activity.registeredAt.milliseconds])
+      ).execute(arguments: [app, name.text, name.isType, device, token, activity.registeredAt.milliseconds])
       return known == nil ? .created : .updated
     }
   }
 
   package func activityTokens(
-    of activity: String, app: String, since instant: StoreInstant
+    of activity: ActivityName, app: String, devices: [[UInt8]]?, since instant: StoreInstant
   ) async throws(StoreError) -> [StoredActivityToken] {
     try await read { database in
-      try Row.fetchAll(
-        database.cachedStatement(
-          sql: """
-            SELECT device, token, registeredAt FROM activityTokens
-            WHERE app = ? AND activity = ? AND registeredAt >= ? ORDER BY device
-            """), arguments: [app, activity, instant.milliseconds]
-      ).map { row in
-        StoredActivityToken(
-          activity: activity, device: [UInt8](row[0] as Data), token: [UInt8](row[1] as Data),
-          registeredAt: StoreInstant(milliseconds: row[2]))
+      let statement = try database.cachedStatement(
+        sql: """
+          SELECT device, token, registeredAt FROM activityTokens
+          WHERE app = ? AND activity = ? AND isType = ? AND registeredAt >= ?
+            \(devices == nil ? "ORDER BY device" : "AND device = ?")
+          """)
+      let values: StatementArguments = [app, activity.text, activity.isType, instant.milliseconds]
+      guard let devices else {
+        return try Row.fetchAll(statement, arguments: values).map { StoredActivityToken(of: activity, $0) }
+      }
+      return try Set(devices).sorted { $0.lexicographicallyPrecedes($1) }.compactMap { device in
+        try Row.fetchOne(statement, arguments: values + [Data(device)]).map { StoredActivityToken(of: activity, $0) }
       }
     }
   }
 
   package func forgetActivity(
-    _ activity: String, device: [UInt8]?, app: String, until instant: StoreInstant
+    _ activity: ActivityName, device: [UInt8]?, app: String, until instant: StoreInstant
   ) async throws(StoreError) -> Bool {
     try await writer.write { database in
       try database.cachedStatement(
         sql: """
           DELETE FROM activityTokens
-          WHERE app = ?1 AND activity = ?2 AND (?3 IS NULL OR device = ?3) AND registeredAt <= ?4
+          WHERE app = ?1 AND activity = ?2 AND isType = ?3 AND (?4 IS NULL OR device = ?4) AND registeredAt <= ?5
           """
-      ).execute(arguments: [app, activity, device.map { Data($0) }, instant.milliseconds])
+      ).execute(arguments: [app, activity.text, activity.isType, device.map { Data($0) }, instant.milliseconds])
       return database.changesCount > 0
     }
   }
@@ -67,8 +74,9 @@ extension SQLiteStore {
   package func forgetActivities(registeredBefore instant: StoreInstant) async throws(StoreError) {
     try await writer.delete(
       """
-      activityTokens WHERE (app, activity, device) IN (
-        SELECT app, activity, device FROM activityTokens WHERE registeredAt < ? ORDER BY registeredAt LIMIT ?)
+      activityTokens WHERE NOT isType AND (app, activity, device) IN (
+        SELECT app, activity, device FROM activityTokens WHERE registeredAt < ? AND NOT isType
+        ORDER BY registeredAt LIMIT ?)
       """, [instant.milliseconds], portion: 2_000)
   }
 }
@@ -80,5 +88,22 @@ extension Database {
       try cachedStatement(sql: "DELETE FROM activityTokens WHERE app = ? AND \(column) = ? AND registeredAt <= ?")
         .execute(arguments: [app, Data(token), milliseconds])
     }
+  }
+
+  /// A device has another token now. What that one has already stays.
+  func moveActivities(from former: [UInt8], to token: [UInt8], app: String) throws {
+    try cachedStatement(sql: "UPDATE OR IGNORE activityTokens SET device = ? WHERE app = ? AND device = ?")
+      .execute(arguments: [Data(token), app, Data(former)])
+    try cachedStatement(sql: "DELETE FROM activityTokens WHERE app = ? AND device = ?")
+      .execute(arguments: [app, Data(former)])
+  }
+}
+
+extension StoredActivityToken {
+  /// - Parameter row: device, token, registeredAt.
+  fileprivate init(of activity: ActivityName, _ row: Row) {
+    self.init(
+      activity: activity, device: [UInt8](row[0] as Data), token: [UInt8](row[1] as Data),
+      registeredAt: StoreInstant(milliseconds: row[2]))
   }
 }

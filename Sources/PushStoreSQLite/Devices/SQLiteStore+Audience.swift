@@ -32,15 +32,14 @@ extension SQLiteStore {
     }
   }
 
-  package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
+  package func audienceDevices(
+    app: String, keys: [Int64], activity: ActivityName?
+  ) async throws(StoreError) -> [AudienceDevice] {
     try await read { database in
-      guard let app = try DeviceNames.find(app, database) else { return [] }
-      guard let merges = try DeviceMerges(database, app: app) else {
-        return try Self.devices(keys, app: app, database)
-      }
-      func device(_ key: Int64) throws -> AudienceDevice? {
-        try Self.devices([key], app: app, database).first
-      }
+      guard let number = try DeviceNames.find(app, database) else { return [] }
+      let reading = AudienceReading(app: app, number: number, activity: activity)
+      guard let merges = try DeviceMerges(database, app: number) else { return try reading.devices(keys, database) }
+      func device(_ key: Int64) throws -> AudienceDevice? { try reading.devices([key], database).first }
       return try keys.compactMap { key in
         let all = try merges.keys(of: key)
         guard var found = try device(all.first ?? key) else { return nil }
@@ -49,41 +48,6 @@ extension SQLiteStore {
         return found
       }
     }
-  }
-
-  /// So many rows are read for one that is wanted, rather than each by itself.
-  private static let sparseness: Int64 = 4
-
-  /// - Parameter keys: in their order.
-  private static func devices(_ keys: [Int64], app: Int64, _ database: Database) throws -> [AudienceDevice] {
-    var names = DeviceNameCache(database)
-    var devices: [AudienceDevice] = []
-    devices.reserveCapacity(keys.count)
-    func add(_ rows: RowCursor, in wanted: ArraySlice<Int64>) throws {
-      var wanted = wanted
-      while let row = try rows.next() {
-        let key: Int64 = row[0]
-        wanted = wanted.drop { $0 < key }
-        guard wanted.first == key else { continue }
-        devices.append(
-          AudienceDevice(
-            key: key, token: (row[1] as Blob).bytes,
-            language: try names.name(row[2]), isSuppressed: row[3] ?? false))
-      }
-    }
-    guard let first = keys.first, let last = keys.last else { return [] }
-    let columns = "SELECT number, token, language, goneAt >= registeredAt FROM devices WHERE"
-    if last - first < Int64(keys.count) * sparseness {
-      // Read by number, whatever other indexes there are.
-      let statement = try database.cachedStatement(sql: "\(columns) number BETWEEN ? AND ? AND +app = ?")
-      try add(Row.fetchCursor(statement, arguments: [first, last, app]), in: keys[...])
-    } else {
-      let statement = try database.cachedStatement(sql: "\(columns) number = ? AND +app = ?")
-      for place in keys.indices {
-        try add(Row.fetchCursor(statement, arguments: [keys[place], app]), in: keys[place...place])
-      }
-    }
-    return devices
   }
 
   package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
@@ -99,6 +63,59 @@ extension SQLiteStore {
       next = end
     }
     return count
+  }
+}
+
+/// Reads the members of an audience by their keys.
+private struct AudienceReading {
+  let app: String
+  let number: Int64
+  let activity: ActivityName?
+
+  /// So many rows are read for one that is wanted, rather than each by itself.
+  private static let sparseness: Int64 = 4
+
+  /// - Parameter keys: ascending.
+  func devices(_ keys: [Int64], _ database: Database) throws -> [AudienceDevice] {
+    var names = DeviceNameCache(database)
+    var devices: [AudienceDevice] = []
+    devices.reserveCapacity(keys.count)
+    func add(_ statement: Statement, _ arguments: StatementArguments, in wanted: ArraySlice<Int64>) throws {
+      let activity: StatementArguments = activity.map { [app, $0.text, $0.isType] } ?? []
+      let rows = try Row.fetchCursor(statement, arguments: activity + arguments)
+      var wanted = wanted
+      while let row = try rows.next() {
+        let key: Int64 = row[0]
+        wanted = wanted.drop { $0 < key }
+        guard wanted.first == key else { continue }
+        devices.append(
+          AudienceDevice(
+            key: key, token: (row[1] as Blob).bytes,
+            language: try names.name(row[2]), isSuppressed: row[3] ?? false))
+      }
+    }
+    guard let first = keys.first, let last = keys.last else { return [] }
+    let columns = columns
+    if last - first < Int64(keys.count) * Self.sparseness {
+      // Read by number, whatever other indexes there are.
+      let statement = try database.cachedStatement(
+        sql: "\(columns) number BETWEEN ? AND ? AND +devices.app = ? ORDER BY number")
+      try add(statement, [first, last, number], in: keys[...])
+    } else {
+      let statement = try database.cachedStatement(sql: "\(columns) number = ? AND +devices.app = ?")
+      for place in keys.indices { try add(statement, [keys[place], number], in: keys[place...place]) }
+    }
+    return devices
+  }
+
+  private var columns: String {
+    let rest = "language, goneAt >= devices.registeredAt FROM devices"
+    guard activity != nil else { return "SELECT number, token, \(rest) WHERE" }
+    return """
+      SELECT number, known.token, \(rest) CROSS JOIN activityTokens AS known
+        ON known.app = ? AND known.activity = ? AND known.isType = ? AND known.device = devices.token
+      WHERE
+      """
   }
 }
 

@@ -8,12 +8,12 @@ enum DeviceSchema {
   /// Where devices are told about Live Activities.
   static let activities = """
     CREATE TABLE activityTokens (
-      app TEXT NOT NULL, activity TEXT NOT NULL, device BLOB NOT NULL, token BLOB NOT NULL,
-      registeredAt INTEGER NOT NULL, PRIMARY KEY (app, activity, device)
+      app TEXT NOT NULL, activity TEXT NOT NULL, isType INTEGER NOT NULL, device BLOB NOT NULL, token BLOB NOT NULL,
+      registeredAt INTEGER NOT NULL, PRIMARY KEY (app, activity, isType, device)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX activityTokensByToken ON activityTokens (app, token);
     CREATE INDEX activityTokensByDevice ON activityTokens (app, device);
-    CREATE INDEX activityTokensByAge ON activityTokens (registeredAt);
+    CREATE INDEX activityTokensByAge ON activityTokens (registeredAt) WHERE NOT isType;
     """
 
   static let tables = """

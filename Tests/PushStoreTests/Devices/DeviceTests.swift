@@ -153,7 +153,7 @@ struct DeviceTests {
           registeredAt: StoreInstant(milliseconds: 1)), app: "news")
     }
     func tokens(_ keys: [Int64]) async throws -> [UInt8] {
-      let devices = try await store.audienceDevices(app: "news", keys: keys)
+      let devices = try await store.audienceDevices(app: "news", keys: keys, activity: nil)
       #expect(Set(devices.map(\.key)).isSubset(of: keys))
       return devices.flatMap(\.token)
     }
@@ -169,16 +169,16 @@ struct DeviceTests {
     try await register(4, replacing: 5)
     try await register(3, replacing: 4)
     #expect(try await tokens([3, 4, 5, 6]) == [3, 3, 3, 6])
-    let others = try await store.audienceDevices(app: "news", keys: [1, 3, 4, 5, 6]).map(\.otherKeys)
+    let others = try await store.audienceDevices(app: "news", keys: [1, 3, 4, 5, 6], activity: nil).map(\.otherKeys)
     #expect(others == [[], [4, 5], [3, 5], [3, 4], []])
-    #expect(try await store.audienceDevices(app: "chat", keys: [3]).isEmpty)
+    #expect(try await store.audienceDevices(app: "chat", keys: [3], activity: nil).isEmpty)
     #expect(try await store.removeDevice(token: [3], app: "news"))
     #expect(try await tokens([3, 4, 5]).isEmpty)
     campaign.version = 2
     campaign.endedAt = StoreInstant(milliseconds: 9)
     #expect(try await store.update(campaign, from: 2))
     try await register(1, replacing: 6)
-    let left = try await store.audienceDevices(app: "news", keys: [1, 3, 4, 5, 6])
+    let left = try await store.audienceDevices(app: "news", keys: [1, 3, 4, 5, 6], activity: nil)
     #expect(left.map(\.key) == [1])
     #expect(left.map(\.otherKeys) == [[]])
     try store.close()
@@ -283,6 +283,6 @@ extension Store {
       members += stretch.members
       key = stretch.through
     }
-    return (members, try await audienceDevices(app: app, keys: members.map(\.key)))
+    return (members, try await audienceDevices(app: app, keys: members.map(\.key), activity: nil))
   }
 }

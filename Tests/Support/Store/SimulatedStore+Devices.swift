@@ -71,26 +71,46 @@ extension SimulatedStore {
     try await call { contents in
       let devices = contents.devices[app]?.devices(after: key, through: last) ?? []
       let looked = devices.prefix(Self.stretch)
-      let members = looked.filter(filter.matches).map { device in
+      let members = looked.filter { contents.matches($0, filter, app) }.map { device in
         AudienceMember(key: device.key, timeZone: withTimeZones ? device.timeZone : nil)
       }
       return AudienceStretch(members, through: looked.count < devices.count ? looked.last?.key ?? last : last)
     }
   }
 
-  package func audienceDevices(app: String, keys: [Int64]) async throws(StoreError) -> [AudienceDevice] {
+  package func audienceDevices(
+    app: String, keys: [Int64], activity: ActivityName?
+  ) async throws(StoreError) -> [AudienceDevice] {
     try await call { contents in
       guard let devices = contents.devices[app] else { return [] }
-      return keys.compactMap(devices.audienceDevice)
+      let found = keys.compactMap(devices.audienceDevice)
+      guard let activity else { return found }
+      let tokens = contents.activityTokens(of: activity, app: app)
+      return found.compactMap { device in
+        guard let token = tokens[device.token] else { return nil }
+        var device = device
+        device.token = token
+        return device
+      }
     }
   }
 
   package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
-    try await call { $0.devices[app]?.devices(after: 0, through: last).count(where: filter.matches) ?? 0 }
+    try await call { contents in
+      contents.devices[app]?.devices(after: 0, through: last).count { contents.matches($0, filter, app) } ?? 0
+    }
+  }
+}
+
+extension StoreContents {
+  fileprivate func matches(_ device: StoredDevice, _ filter: AudienceFilter, _ app: String) -> Bool {
+    guard filter.matches(device), let activity = filter.activity else { return filter.matches(device) }
+    return activityTokens(of: activity, app: app)[device.token] != nil
   }
 }
 
 extension AudienceFilter {
+  /// Apart from the activity.
   fileprivate func matches(_ device: StoredDevice) -> Bool {
     all.allSatisfy(device.tags.contains) && (any.isEmpty || any.contains(where: device.tags.contains))
       && !none.contains(where: device.tags.contains)
@@ -175,6 +195,9 @@ extension StoreContents {
   mutating func register(_ entry: DeviceRegistration, app: String) throws(StoreError) -> RegisteredDevice {
     let present = devices[app]?.device(token: entry.token)
     let replaced = entry.replacedToken.flatMap { $0 == entry.token ? nil : devices[app]?.device(token: $0) }
+    if let former = entry.replacedToken, former != entry.token {
+      moveActivities(from: former, to: entry.token, app: app)
+    }
     // The gone-since time belongs to the token, so it moves with it.
     let goneAt = present.map(\.goneAt) ?? goneAt(entry.token, app)
     guard var device = replaced ?? present else {

@@ -142,7 +142,7 @@ struct CampaignDivision: Sendable {
         case .leftOut(let reason): passed.append((member.key, reason))
         }
       }
-      try await leaveOut(passed, of: record, &parts, leftOut)
+      try await leaveOut(passed, of: record, plan.filter.activity, &parts, leftOut)
       var pieces: [MemberPiece] = []
       for (part, keys) in pending {
         let isLast = stretch.through == last
@@ -178,12 +178,12 @@ struct CampaignDivision: Sendable {
   }
 
   private func leaveOut(
-    _ devices: [(key: Int64, reason: LocalSendPlan.Reason)], of record: StoredCampaign, _ parts: inout Parts,
-    _ leftOut: SpoolFile
+    _ devices: [(key: Int64, reason: LocalSendPlan.Reason)], of record: StoredCampaign, _ activity: ActivityName?,
+    _ parts: inout Parts, _ leftOut: SpoolFile
   ) async throws {
     guard !devices.isEmpty else { return }
     let found = try await clock.waiting { () async throws(StoreError) in
-      try await store.audienceDevices(app: record.app, keys: devices.map(\.key))
+      try await store.audienceDevices(app: record.app, keys: devices.map(\.key), activity: activity)
     }
     let tokens = Dictionary(found.map { ($0.key, $0.token) }) { first, _ in first }
     for (key, reason) in devices {

@@ -17,6 +17,7 @@ struct CampaignParts: Sendable {
   var spool: CampaignSpool { files.spool }
 
   func served(_ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan) -> ServedCampaign {
+    let plan = plan.timed(at: part.dueAt)
     let audience =
       switch plan.source {
       case .upload: rows(part, of: record)
@@ -53,7 +54,7 @@ struct CampaignParts: Sendable {
   private func devices(
     _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
   ) -> ServedCampaign.Audience {
-    let (pages, payloads) = (pages(part, of: record), VariantPayloads(plan))
+    let (pages, payloads) = (pages(part, of: record, plan), VariantPayloads(plan))
     let skipCount: Int64 = plantedMistake == .skipsOnResume ? 3 : 0
     return .source { [clock] line in
       let key = Int64(clamping: line) + (line > 0 ? skipCount : 0)
@@ -64,21 +65,23 @@ struct CampaignParts: Sendable {
 
   /// The members of the part, a page at a time. One that has left, or gets the campaign with
   /// another of its keys, is there without a token.
-  func pages(_ part: StoredCampaignPart, of record: StoredCampaign) -> DeviceAudience.Pages {
-    { [self, app = record.app] key, limit in
+  func pages(
+    _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
+  ) -> DeviceAudience.Pages {
+    { [self, app = record.app, activity = plan.filter.activity] key, limit in
       let keys = try await members(part.number, of: record.id, after: key).prefix(limit)
       guard let last = keys.last else { return ([], nil) }
-      return (try await devices(Array(keys), part.number, of: record.id, app: app), last)
+      return (try await devices(Array(keys), part.number, of: record.id, app: app, activity: activity), last)
     }
   }
 
   /// The devices with these keys, each of them. Those who are not there, or get the campaign with
   /// another of their keys, have no token.
   func devices(
-    _ keys: [Int64], _ part: Int, of id: StoredUUID, app: String
+    _ keys: [Int64], _ part: Int, of id: StoredUUID, app: String, activity: ActivityName?
   ) async throws -> [AudienceDevice] {
     let found = try await clock.retrying { () throws(StoreError) in
-      try await store.audienceDevices(app: app, keys: keys)
+      try await store.audienceDevices(app: app, keys: keys, activity: activity)
     }
     let merged = try await elsewhere(found, part, of: id)
     if found.count == keys.count, merged.isEmpty { return found }

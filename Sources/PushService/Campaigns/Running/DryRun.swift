@@ -16,12 +16,14 @@ struct DryRun: Sendable {
   ) async throws -> CampaignAccount {
     switch plan.source {
     case .upload: try await rows(part, record, plan)
-    case .devices: try await devices(part, record)
+    case .devices: try await devices(part, record, plan)
     }
   }
 
-  private func devices(_ part: StoredCampaignPart, _ record: StoredCampaign) async throws -> CampaignAccount {
-    let pages = parts.pages(part, of: record)
+  private func devices(
+    _ part: StoredCampaignPart, _ record: StoredCampaign, _ plan: CampaignPlan
+  ) async throws -> CampaignAccount {
+    let pages = parts.pages(part, of: record, plan)
     var account = CampaignAccount()
     var key: Int64? = 0
     while let after = key {

@@ -257,14 +257,15 @@ final class SegmentCarrier: Sendable {
     let parts = CampaignParts(
       files: files, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
       plantedMistake: nil)
-    let begunAt = try await store.progress(of: record.id).first { $0.number == segment.id.part }?.begunAt
+    let part = try await store.progress(of: record.id).first { $0.number == segment.id.part }
     var rows: (file: KeptAudience, mark: AudienceMark)?
     if plan.source == .upload {
       try await files.fetch(record.head)
       rows = try await files.rows(record, at: segment.id.firstKey)
     }
     let sending = SegmentSending(
-      progress: progress, parts: parts, record: record, plan: plan, begunAt: begunAt, rows: rows)
+      progress: progress, parts: parts, record: record, plan: part.map { plan.timed(at: $0.dueAt) } ?? plan,
+      begunAt: part?.begunAt, rows: rows)
     let remainder = deployment.servedRemainders.first { $0.name == progress.name }
     if isOver, remainder == nil {
       _ = try await deployment.settleUnsent(sending.served, isUnknown: false, sending.events(after: nil))
