@@ -109,6 +109,17 @@ package protocol Store: Sendable {
   func device(id: StoredUUID, app: String) async throws(StoreError) -> StoredDevice?
   /// Those that are there, by id.
   func devices(ids: [StoredUUID], app: String) async throws(StoreError) -> [StoredUUID: StoredDevice]
+  /// The devices of users, of each the last that were registered as new ones, those first.
+  ///
+  /// - Parameter limit: of each user.
+  func devices(
+    ofUsers users: [String], app: String, limit: Int
+  ) async throws(StoreError) -> [String: [StoredDevice]]
+  /// Removes devices of a user.
+  ///
+  /// - Parameter limit: of devices, so that the turn stays short.
+  /// - Returns: how many were there.
+  func removeDevices(ofUser user: String, app: String, limit: Int) async throws(StoreError) -> Int
   /// - Returns: false if there is none.
   func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool
   /// A page of an app's devices, by ``StoredDevice/key``.
@@ -145,6 +156,8 @@ package protocol Store: Sendable {
   func activityTokens(
     of activity: ActivityName, app: String, devices: [[UInt8]]?, since instant: StoreInstant
   ) async throws(StoreError) -> [StoredActivityToken]
+  /// The tokens that devices have for activities.
+  func activityTokens(ofDevices devices: [[UInt8]], app: String) async throws(StoreError) -> [StoredActivityToken]
   /// Forgets an activity as it was registered until an instant.
   ///
   /// - Parameter device: only on this one; nil: everywhere.

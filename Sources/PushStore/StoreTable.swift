@@ -62,7 +62,10 @@ package struct StoreTable: Hashable, Sendable {
       """),
     StoreTable(
       "devices",
-      "app:name number id:uuid token:bytes language:name time_zone:name tags:tags created_at registered_at gone_at"),
+      """
+      app:name number id:uuid token:bytes language:name time_zone:name tags:tags created_at registered_at gone_at \
+      user_id:text
+      """),
     StoreTable("activity_tokens", "app:text activity:text is_type:flag device:bytes token:bytes registered_at"),
     StoreTable("device_merges", "app:name former_key kept_key"),
     StoreTable(

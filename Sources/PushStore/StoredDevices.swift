@@ -13,13 +13,19 @@ package struct StoredDevice: Hashable, Sendable {
   package var registeredAt: StoreInstant
   /// The latest instant at which the token was said to be gone.
   package var goneAt: StoreInstant?
+  /// Whose it is, as the app calls its users.
+  package var userID: String?
+
+  /// The most devices of a user that are told at once: those that registered last as new ones.
+  package static let userLimit = 100
 
   package init(
     key: Int64, id: StoredUUID, token: [UInt8], language: String?, timeZone: String?, tags: [String],
-    createdAt: StoreInstant, registeredAt: StoreInstant, goneAt: StoreInstant?
+    createdAt: StoreInstant, registeredAt: StoreInstant, goneAt: StoreInstant?, userID: String? = nil
   ) {
     (self.key, self.id, self.token, self.language, self.timeZone) = (key, id, token, language, timeZone)
     (self.tags, self.createdAt, self.registeredAt, self.goneAt) = (tags, createdAt, registeredAt, goneAt)
+    self.userID = userID
   }
 
   /// Nothing is sent to it: it has not registered since it was said to be gone.
@@ -42,6 +48,7 @@ package struct DeviceRegistration: Hashable, Sendable {
   package var timeZone: Change<String?> = .keep
   /// Words without spaces.
   package var tags: Change<Set<String>> = .keep
+  package var userID: Change<String?> = .keep
   /// A later instant that is known already stays.
   package var registeredAt: StoreInstant
 
@@ -55,7 +62,7 @@ package enum RegisteredDevice: Hashable, Sendable {
   case updated(StoredUUID)
 }
 
-/// Which devices belong to an audience. A device must satisfy all four.
+/// Which devices belong to an audience. A device must satisfy all of it.
 package struct AudienceFilter: Hashable, Sendable {
   /// Tags of which it has each.
   package var all: [String]
@@ -67,6 +74,9 @@ package struct AudienceFilter: Hashable, Sendable {
   package var languages: [String]
   /// Of which it has a token. Nil: any device.
   package var activity: ActivityName?
+  /// Of the devices of a user that satisfy the rest, only the one that was registered last as a new
+  /// one, and rather one that is not gone. Devices without a user are all in it.
+  package var isOncePerUser = false
 
   package init(
     all: [String] = [], any: [String] = [], none: [String] = [], languages: [String] = [],

@@ -7,7 +7,7 @@ enum PostgreSQLSchema {
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
-    activities,
+    activities, users,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -276,6 +276,11 @@ enum PostgreSQLSchema {
       subject text, key text, address text, node text, reason text
     );
     CREATE INDEX events_by_kind ON events (app, kind, id);
+    """
+
+  private static let users = """
+    ALTER TABLE devices ADD COLUMN user_id text;
+    CREATE INDEX devices_by_user ON devices (app, user_id) WHERE user_id IS NOT NULL;
     """
 
   /// Where devices are told about Live Activities.

@@ -48,6 +48,21 @@ extension PostgreSQLStore {
     }
   }
 
+  package func activityTokens(
+    ofDevices devices: [[UInt8]], app: String
+  ) async throws(StoreError) -> [StoredActivityToken] {
+    try await read(
+      """
+      SELECT device, token, registered_at, activity, is_type FROM activity_tokens WHERE app = $1 AND device = ANY ($2)
+      """, .text(app), .blobs(devices)
+    ).map { rows, row in
+      let name = rows.text(row, 3)
+      return StoredActivityToken(
+        activity: rows.flag(row, 4) ? .startable(name) : .shown(name), device: rows.bytes(row, 0),
+        token: rows.bytes(row, 1), registeredAt: rows.instant(row, 2))
+    }
+  }
+
   package func forgetActivity(
     _ activity: ActivityName, device: [UInt8]?, app: String, until instant: StoreInstant
   ) async throws(StoreError) -> Bool {

@@ -17,7 +17,7 @@ extension PostgreSQLStore {
   package func audienceMembers(
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
   ) async throws(StoreError) -> AudienceStretch {
-    guard let query = try await query(app, filter) else { return AudienceStretch([], through: last) }
+    guard let query = try await query(app, filter, through: last) else { return AudienceStretch([], through: last) }
     let count = query.values.count
     // The range bounds what is read, whatever the server knows of how many devices there are.
     let sql = """
@@ -45,7 +45,7 @@ extension PostgreSQLStore {
   }
 
   package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
-    guard let query = try await query(app, filter) else { return 0 }
+    guard let query = try await query(app, filter, through: last) else { return 0 }
     let count = PostgreSQLStatement(
       "SELECT count(*) FROM devices WHERE \(query.condition) AND number <= $\(query.values.count + 1)",
       values: query.values + [.int(last)])
@@ -117,7 +117,7 @@ extension PostgreSQLStore {
 
   /// A filter as SQL. Nil: no device can belong to the audience.
   private func query(
-    _ app: String, _ filter: AudienceFilter
+    _ app: String, _ filter: AudienceFilter, through last: Int64
   ) async throws(StoreError) -> (condition: String, values: [PostgreSQLValue])? {
     guard let number = try await names.find(app) else { return nil }
     let tags = Set(filter.all + filter.any + filter.none)
@@ -125,22 +125,22 @@ extension PostgreSQLStore {
     func numbers(_ tags: [String]) -> [Int64] {
       Set(tags).compactMap { known[PostgreSQLNames.tag($0, app: number)] }.sorted()
     }
-    var (condition, values) = ("app = $1", [PostgreSQLValue.int(number)])
+    var (condition, values) = ("devices.app = $1", [PostgreSQLValue.int(number)])
     func demand(_ text: String, _ numbers: [Int64]) {
       values.append(.ints(numbers))
       condition += " AND \(text) $\(values.count)::bigint[]::int[]"
     }
     let all = numbers(filter.all)
     guard all.count == Set(filter.all).count else { return nil }
-    if !all.isEmpty { demand("tags @>", all) }
+    if !all.isEmpty { demand("devices.tags @>", all) }
     let any = numbers(filter.any)
     guard filter.any.isEmpty || !any.isEmpty else { return nil }
-    if !any.isEmpty { demand("tags &&", any) }
+    if !any.isEmpty { demand("devices.tags &&", any) }
     let none = numbers(filter.none)
-    if !none.isEmpty { demand("NOT tags &&", none) }
+    if !none.isEmpty { demand("NOT devices.tags &&", none) }
     if !filter.languages.isEmpty {
       values.append(.ints(try await names.languages(filter.languages)))
-      condition += " AND language = ANY ($\(values.count)::bigint[])"
+      condition += " AND devices.language = ANY ($\(values.count)::bigint[])"
     }
     if let activity = filter.activity {
       condition += """
@@ -150,6 +150,17 @@ extension PostgreSQLStore {
             AND known.device = devices.token)
         """
       values += [.text(app), .text(activity.text), .flag(activity.isType)]
+    }
+    if filter.isOncePerUser {
+      func rank(_ device: String) -> String {
+        "(coalesce(\(device).gone_at < \(device).registered_at, TRUE), \(device).number)"
+      }
+      values.append(.int(last))
+      condition += """
+         AND (devices.user_id IS NULL OR NOT EXISTS (
+          SELECT 1 FROM devices AS other WHERE other.user_id = devices.user_id AND other.number <= $\(values.count)
+            AND \(rank("other")) > \(rank("devices")) AND \(condition.replacing("devices.", with: "other."))))
+        """
     }
     return (condition, values)
   }

@@ -43,6 +43,38 @@ extension PostgreSQLStore {
     ])[0].changedCount == 1
   }
 
+  package func devices(
+    ofUsers users: [String], app: String, limit: Int
+  ) async throws(StoreError) -> [String: [StoredDevice]] {
+    guard let number = try await names.find(app) else { return [:] }
+    let found = try await devices(
+      number,
+      """
+      number IN (
+        SELECT some_of.number FROM unnest($2::text[]) AS asked (name), LATERAL (
+          SELECT number FROM devices AS other WHERE other.app = $1 AND other.user_id = asked.name
+          ORDER BY number DESC LIMIT $3) AS some_of)
+      ORDER BY number DESC
+      """, [.texts(users), .int(limit)])
+    return Dictionary(grouping: found) { $0.userID ?? "" }
+  }
+
+  package func removeDevices(ofUser user: String, app: String, limit: Int) async throws(StoreError) -> Int {
+    guard let number = try await names.find(app) else { return 0 }
+    let rows = try await write([
+      PostgreSQLStatement(
+        """
+        WITH removed AS (
+          DELETE FROM devices WHERE number IN (
+            SELECT number FROM devices WHERE app = $1 AND user_id = $3 LIMIT $4) RETURNING token),
+        activities AS (
+          DELETE FROM activity_tokens WHERE app = $2 AND device IN (SELECT token FROM removed))
+        SELECT count(*) FROM removed
+        """, .int(number), .text(app), .text(user), .int(limit))
+    ])
+    return Int(rows[0].int(0, 0))
+  }
+
   package func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice? {
     guard let number = try await names.find(app) else { return nil }
     return try await devices(number, "token = $2", [.bytes(token)]).first
@@ -81,7 +113,8 @@ extension PostgreSQLStore {
     let rows = try await read([
       PostgreSQLStatement(
         """
-        SELECT number, id, token, language, time_zone, tags, created_at, registered_at, gone_at FROM devices
+        SELECT number, id, token, language, time_zone, tags, created_at, registered_at, gone_at, user_id
+        FROM devices
         WHERE app = $1 AND \(condition)
         """, values: [.int(app)] + values)
     ])[0]
@@ -97,7 +130,8 @@ extension PostgreSQLStore {
         language: rows.optionalInt(row, 3).flatMap { words[$0] },
         timeZone: rows.optionalInt(row, 4).flatMap { words[$0] },
         tags: rows.ints(row, 5).compactMap { words[$0].map { String($0.dropFirst(prefix.count)) } }.sorted(),
-        createdAt: rows.instant(row, 6), registeredAt: rows.instant(row, 7), goneAt: rows.optionalInstant(row, 8))
+        createdAt: rows.instant(row, 6), registeredAt: rows.instant(row, 7), goneAt: rows.optionalInstant(row, 8),
+        userID: rows.optionalText(row, 9))
     }
   }
 }
@@ -121,9 +155,11 @@ struct PostgreSQLDeviceWriter: Sendable {
     let hasLanguage: Bool
     let hasTimeZone: Bool
     let hasTags: Bool
+    let hasUser: Bool
 
     init(_ device: DeviceRegistration) {
       (hasLanguage, hasTimeZone, hasTags) = (device.language != .keep, device.timeZone != .keep, device.tags != .keep)
+      hasUser = device.userID != .keep
     }
   }
 
@@ -174,7 +210,8 @@ struct PostgreSQLDeviceWriter: Sendable {
       try connection.script(
         """
         CREATE TEMPORARY TABLE IF NOT EXISTS added_devices (
-          id uuid NOT NULL, token bytea NOT NULL, language int, time_zone int, tags int[] NOT NULL, at bigint NOT NULL
+          id uuid NOT NULL, token bytea NOT NULL, language int, time_zone int, tags int[] NOT NULL, at bigint NOT NULL,
+          user_id text
         ) ON COMMIT DELETE ROWS
         """, by: deadline)
     }
@@ -184,6 +221,10 @@ struct PostgreSQLDeviceWriter: Sendable {
 
   private func number(_ change: DeviceRegistration.Change<String?>) -> Int64? {
     if case .set(let name?) = change { names[name] } else { nil }
+  }
+
+  private func user(_ device: DeviceRegistration) -> String? {
+    if case .set(let user) = device.userID { user } else { nil }
   }
 
   private func tagNumbers(_ device: DeviceRegistration) -> [Int32] {
@@ -198,13 +239,13 @@ struct PostgreSQLDeviceWriter: Sendable {
   private func upsert(
     _ devices: [DeviceRegistration], _ shape: Shape, _ connection: PostgreSQLConnection, _ deadline: MonotonicTime
   ) throws(StoreError) -> [RegisteredDevice] {
-    let source = "unnest($3::uuid[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[])"
+    let source = "unnest($3::uuid[], $4::bytea[], $5::bigint[], $6::bigint[], $7::text[], $8::bigint[], $9::text[])"
     return try upsert(
-      devices[...], shape, "\(source) AS added (id, token, language, time_zone, tags, at)",
+      devices[...], shape, "\(source) AS added (id, token, language, time_zone, tags, at, user_id)",
       [
         .uuids(devices.map(\.newID)), .blobs(devices.map(\.token)), .ints(devices.map { number($0.language) }),
         .ints(devices.map { number($0.timeZone) }), .texts(devices.map(tags)),
-        .ints(devices.map(\.registeredAt.milliseconds)),
+        .ints(devices.map(\.registeredAt.milliseconds)), .texts(devices.map(user)),
       ], connection, deadline)
   }
 
@@ -212,7 +253,7 @@ struct PostgreSQLDeviceWriter: Sendable {
     _ devices: ArraySlice<DeviceRegistration>, _ shape: Shape, _ connection: PostgreSQLConnection,
     _ deadline: MonotonicTime
   ) throws(StoreError) -> [RegisteredDevice] {
-    var rows = PostgreSQLCopy(Self.table, columns: ["id", "token", "language", "time_zone", "tags", "at"])
+    var rows = PostgreSQLCopy(Self.table, columns: ["id", "token", "language", "time_zone", "tags", "at", "user_id"])
     for device in devices {
       rows.addRow()
       rows.add(device.newID)
@@ -221,6 +262,7 @@ struct PostgreSQLDeviceWriter: Sendable {
       rows.add(integer: number(device.timeZone).map { Int32(clamping: $0) })
       rows.add(numbers: tagNumbers(device))
       rows.add(integer: device.registeredAt.milliseconds)
+      if let user = user(device) { rows.add(text: user) } else { rows.addNull() }
     }
     try connection.copy(rows, by: deadline)
     return try upsert(devices, shape, "\(Self.table) AS added", [], connection, deadline)
@@ -237,12 +279,13 @@ struct PostgreSQLDeviceWriter: Sendable {
     if shape.hasLanguage { changes += ", language = excluded.language" }
     if shape.hasTimeZone { changes += ", time_zone = excluded.time_zone" }
     if shape.hasTags { changes += ", tags = excluded.tags" }
+    if shape.hasUser { changes += ", user_id = excluded.user_id" }
     // A row that nobody has locked is new.
     let statement = PostgreSQLStatement(
       """
-      INSERT INTO devices (app, id, token, language, time_zone, tags, created_at, registered_at, gone_at)
+      INSERT INTO devices (app, id, token, language, time_zone, tags, created_at, registered_at, gone_at, user_id)
       SELECT $1, id, token, language, time_zone, tags::int[], at, at,
-        (SELECT max(coalesce(since, found_at)) FROM gone WHERE gone.app = $2 AND gone.token = added.token)
+        (SELECT max(coalesce(since, found_at)) FROM gone WHERE gone.app = $2 AND gone.token = added.token), user_id
       FROM \(source)
       ON CONFLICT (app, token) DO UPDATE SET \(changes) RETURNING token, id, xmax = 0
       """, values: [.int(number), .text(app)] + values)
@@ -311,6 +354,10 @@ struct PostgreSQLDeviceWriter: Sendable {
     if device.tags != .keep {
       values.append(.text(tags(device)))
       changes += ", tags = $\(values.count)::text::int[]"
+    }
+    if device.userID != .keep {
+      values.append(.texts([user(device)]))
+      changes += ", user_id = ($\(values.count)::text[])[1]"
     }
     statements.append(PostgreSQLStatement("UPDATE devices SET \(changes) WHERE number = $1", values: values))
     _ = try connection.run(statements, by: deadline)

@@ -86,7 +86,7 @@ extension AppReach {
 
   fileprivate var value: PostgreSQLValue {
     switch self {
-    case .all: .null
+    case .all: .null(PostgreSQLValue.ObjectID.textArray)
     case .only(let apps): .texts(apps.sorted())
     }
   }

@@ -107,7 +107,7 @@ extension StoreTable {
     "devices": """
     (SELECT name FROM deviceNames AS names WHERE names.number = app), number, high, low, token,
     (SELECT name FROM deviceNames AS names WHERE names.number = language),
-    (SELECT name FROM deviceNames AS names WHERE names.number = timeZone), tags, createdAt, registeredAt, goneAt
+    (SELECT name FROM deviceNames AS names WHERE names.number = timeZone), tags, createdAt, registeredAt, goneAt, userID
     """,
     "device_merges": "(SELECT name FROM deviceNames AS names WHERE names.number = app), formerKey, keptKey",
     "bridge_frames": """

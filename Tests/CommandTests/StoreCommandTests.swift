@@ -17,11 +17,13 @@ struct StoreCommandTests {
     try serve.site.place.writeSecret(key, to: "admin.key")
     let service = try await serve.start()
     let client = ["--url", "http://127.0.0.1:\(service.api.port)", "--key-file", "admin.key"]
-    let lines = (0..<1_500).map {
-      "\(HTTP2Site.token($0)),\($0 % 2 == 0 ? "de" : ""),Europe/Berlin,a t\($0 % 3),2026-01-02T03:04:05.000Z"
+    let lines = (0..<1_500).map { (index: Int) -> String in
+      let user = index % 10 == 0 ? "\"ada,\"\"\(index)\"\"\"" : ""
+      let language = index % 2 == 0 ? "de" : ""
+      return "\(HTTP2Site.token(index)),\(language),Europe/Berlin,a t\(index % 3),2026-01-02T03:04:05.000Z,\(user)"
     }
-    let table = (["token,language,timeZone,tags,registeredAt"] + lines).joined(separator: "\n") + "\n"
-    try serve.site.place.write(table + "nonsense,,,,\n", to: "devices.csv")
+    let table = (["token,language,timeZone,tags,registeredAt,userId"] + lines).joined(separator: "\n") + "\n"
+    try serve.site.place.write(table + "nonsense,,,,,\n", to: "devices.csv")
     let imported = try await serve.site.run(["device", "import", "--app", "news", "devices.csv"] + client)
     #expect(imported.status == 1, "\(imported)")
     #expect(imported.output == "1,500 created, 0 updated, 1 rejected.\n")
@@ -65,8 +67,10 @@ struct StoreCommandTests {
     try serve.site.place.writeSecret(key, to: "admin.key")
     var service = try await serve.start()
     func client() -> [String] { ["--url", "http://127.0.0.1:\(service.api.port)", "--key-file", "admin.key"] }
-    let lines = (0..<1_200).map { "\(HTTP2Site.token($0)),de,Europe/Berlin,a t\($0 % 3),2026-01-02T03:04:05.000Z" }
-    let table = (["token,language,timeZone,tags,registeredAt"] + lines).joined(separator: "\n") + "\n"
+    let lines = (0..<1_200).map {
+      "\(HTTP2Site.token($0)),de,Europe/Berlin,a t\($0 % 3),2026-01-02T03:04:05.000Z,\"u\($0)\""
+    }
+    let table = (["token,language,timeZone,tags,registeredAt,userId"] + lines).joined(separator: "\n") + "\n"
     try serve.site.place.write(table, to: "devices.csv")
     let imported = try await serve.site.run(["device", "import", "--app", "news", "devices.csv"] + client())
     #expect(imported.status == 0, "\(imported)")

@@ -146,6 +146,18 @@ enum StoreSteps {
     } isDone: {
       try await $0.device(token: [0, 3], app: "news") == nil
     },
+    Step(name: "remove a user's devices") { store in
+      for number in 1...2 as ClosedRange<UInt8> {
+        var device = DeviceRegistration(
+          token: [77, number], newID: StoredUUID(high: 77, low: UInt64(number)), registeredAt: at(7))
+        device.userID = .set("ada")
+        _ = try await store.register(device, app: "news")
+      }
+      _ = try await store.removeDevices(ofUser: "ada", app: "news", limit: 1)
+      _ = try await store.removeDevices(ofUser: "ada", app: "news", limit: 1)
+    } isDone: {
+      try await $0.devices(ofUsers: ["ada"], app: "news", limit: 9).isEmpty
+    },
     Step(name: "pause an app") {
       try await $0.pause(app: "news", at: at(9))
     } isDone: {

@@ -28,6 +28,11 @@ struct CampaignCreateCommand: AsyncParsableCommand {
   var none: [String] = []
   @Option(help: .init("Only devices of this language. May be repeated.", valueName: "lang"))
   var language: [String] = []
+  @Flag(help: "Each user gets it once, on the newest of those devices.") var oncePerUser = false
+  @Option(help: .init("Only devices that show this Live Activity, which is updated or ended.", valueName: "name"))
+  var activity: String?
+  @Option(help: .init("Only devices on which a Live Activity of this type can be started.", valueName: "type"))
+  var activityType: String?
   @Option(help: .init("When it begins, with offset, such as 2027-01-31T09:00:00+01:00.", valueName: "time"))
   var sendAt: String?
   @Option(help: .init("The wall-clock time at which each device gets it, such as 2027-01-31T09:00.", valueName: "time"))
@@ -50,6 +55,9 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     guard (tokens == nil) == devices else { throw ValidationError("Name the audience by --tokens FILE or --devices.") }
     let isFiltered = !(all + any + none + language).isEmpty
     if isFiltered, !devices { throw ValidationError("--all, --any, --none and --language need --devices.") }
+    if oncePerUser || activity != nil || activityType != nil, !devices {
+      throw ValidationError("--once-per-user, --activity and --activity-type need --devices.")
+    }
     guard sendAt == nil || localTime == nil else { throw ValidationError("Use --send-at or --local-time, not both.") }
     if localTime == nil, missingTimeZone != nil || past != nil {
       throw ValidationError("--missing-time-zone and --past need --local-time.")
@@ -100,6 +108,7 @@ struct CampaignCreateCommand: AsyncParsableCommand {
       "/localSend/time": ("--local-time", localTime), "/localSend/past": ("--past", past),
       "/localSend/missingTimeZone": ("--missing-time-zone", missingTimeZone), "/rateLimit": ("--rate-limit", rateLimit),
       "/expiresAfter": ("--expires-after", expiresAfter), "/quietHours": ("--quiet-hours", quietHours),
+      "/audience/activity": ("--activity", activity), "/audience/activityType": ("--activity-type", activityType),
     ]
     guard let field = failure.field, let (flag, value) = values[field.pointer], let value else { return failure }
     return CommandFailure.usage("\(flag) \(value.cited): \(field.detail)")
@@ -121,14 +130,16 @@ struct CampaignCreateCommand: AsyncParsableCommand {
       let payloads = try variants.map { JSONMember($0.language, try Self.json($0.payload, $0.file)) }
       members.append(JSONMember("variants", .object(payloads)))
     }
+    func member(_ name: String, _ text: String?) -> [JSONMember] { text.map { [JSONMember(name, .string($0))] } ?? [] }
     if devices {
       let filter = [("all", all), ("any", any), ("none", none), ("languages", language)].filter { !$0.1.isEmpty }
         .map { JSONMember($0, .array($1.map { .string($0) })) }
-      members.append(
-        JSONMember(
-          "audience", .object([JSONMember("source", .string("devices")), JSONMember("filter", .object(filter))])))
+      let audience =
+        [JSONMember("source", .string("devices")), JSONMember("filter", .object(filter))]
+        + member("activity", activity) + member("activityType", activityType)
+        + member("each", oncePerUser ? "user" : nil)
+      members.append(JSONMember("audience", .object(audience)))
     }
-    func member(_ name: String, _ text: String?) -> [JSONMember] { text.map { [JSONMember(name, .string($0))] } ?? [] }
     members += member("sendAt", sendAt)
     if localTime != nil {
       let rules = member("time", localTime) + member("missingTimeZone", missingTimeZone) + member("past", past)

@@ -14,7 +14,7 @@ struct DeviceCommand: AsyncParsableCommand {
       abstract: "Registers the devices of a file with the service.",
       discussion: """
         The file has a JSON object on each line, or is CSV with a header. Its fields are token, and any of language, \
-        timeZone, tags (in CSV separated by spaces), registeredAt and replacesToken. Devices that the service has \
+        timeZone, tags (in CSV separated by spaces), userId, registeredAt and replacesToken. Devices that the service has \
         already are updated, so an import that was cut off can be repeated.
 
           carillon device import --config carillon.yaml --app news devices.csv
@@ -83,10 +83,13 @@ struct DeviceCommand: AsyncParsableCommand {
       let timeZone: String?
       let tags: [String]
       let registeredAt: String
+      let userId: String?
 
-      /// No field has a comma or a quotation mark in it.
+      /// Only the user's id may have a comma or a quotation mark in it.
       var csv: String {
-        [token, language ?? "", timeZone ?? "", tags.joined(separator: " "), registeredAt].joined(separator: ",")
+        let user = userId.map { "\"\($0.replacing("\"", with: "\"\""))\"" } ?? ""
+        return [token, language ?? "", timeZone ?? "", tags.joined(separator: " "), registeredAt, user]
+          .joined(separator: ",")
       }
 
       var json: String {
@@ -96,13 +99,14 @@ struct DeviceCommand: AsyncParsableCommand {
           json.field("timeZone", timeZone)
           json.field("tags", tags)
           json.field("registeredAt", registeredAt)
+          json.field("userId", userId)
         }
       }
     }
 
     func run() async throws {
       let client = try service.client()
-      if !json { StandardStream.output.writeLine("token,language,timeZone,tags,registeredAt") }
+      if !json { StandardStream.output.writeLine("token,language,timeZone,tags,registeredAt,userId") }
       var cursor: String?
       repeat {
         var query = [(name: "limit", value: String(Self.pageLimit))]

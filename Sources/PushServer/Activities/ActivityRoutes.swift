@@ -85,7 +85,7 @@ struct ActivityRoutes: Sendable {
       try DeviceToken(registered: text, pointer: "/devices/\(place)").bytes
     }
     let tokens = try await tokens(of: activity, on: activity.isType ? devices : nil, app, context)
-    let room = try notifications.intake.reserve(bytes.count + tokens.count * Self.entryByteCount, app)
+    let room = try notifications.intake.reserve(bytes.count + tokens.count * NotificationRoutes.entryByteCount, app)
     try notifications.demandStore()
     let (name, batch) = notifications.makeBatch(of: app)
     let entries = try tokens.map { (notification, try DeviceToken(bytes: $0.token)) }
@@ -104,9 +104,6 @@ struct ActivityRoutes: Sendable {
       if !notification.requestWarnings.isEmpty { json.field("warnings", notification.requestWarnings) }
     }
   }
-
-  /// Memory that a notification takes besides its text, which all of them share.
-  private static let entryByteCount = 64
 
   /// - Throws: ``Problem`` with 404 if there is none.
   private func tokens(
@@ -142,7 +139,7 @@ struct ActivityRoutes: Sendable {
     return name
   }
 
-  private static func write(_ registration: StoredActivityToken, to json: inout JSONWriter) {
+  static func write(_ registration: StoredActivityToken, to json: inout JSONWriter) {
     json.field(registration.activity.isType ? "type" : "activity", registration.activity.text)
     json.field("device", Digest.hexadecimal(registration.device))
     json.field("token", Digest.hexadecimal(registration.token))

@@ -36,7 +36,9 @@ struct ControlRoutes: Sendable {
         await sessions.keyID(of: $0)
       })
     OutcomeRoutes(access: access, feed: feed, isOpen: intake.isOpen).add(to: router)
-    DeviceRoutes(access: access, store: store, census: dashboard.census).add(to: router)
+    let devices = DeviceRoutes(access: access, store: store, census: dashboard.census)
+    devices.add(to: router)
+    UserRoutes(devices: devices).add(to: router)
     if let file = store.file { StoreRoutes(access: access, path: file).add(to: router) }
     FeedbackRoutes(access: access, store: store).add(to: router)
     ChannelRoutes(access: access).add(to: router)

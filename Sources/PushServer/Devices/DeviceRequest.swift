@@ -5,7 +5,7 @@ internal import PushWire
 
 /// What a request, or a line of an import, says of a device.
 struct DeviceRequest {
-  private static let fields = ["language", "timeZone", "tags", "replacesToken"]
+  private static let fields = ["language", "timeZone", "tags", "userId", "replacesToken"]
   /// Those of a line, which also names the device.
   static let lineFields = fields + ["token", "registeredAt"]
 
@@ -45,6 +45,7 @@ struct DeviceRequest {
     registration.timeZone = try change(
       "timeZone", else: "The time zone must be a name of the IANA database, such as Europe/Berlin."
     ) { TimeZoneName.isValid($0) ? $0 : nil }
+    registration.userID = try change("userId", else: UserName.rule) { UserName.isValid($0) ? $0 : nil }
     if fields.contains("tags") { registration.tags = .set(try tags()) }
     if let text = try fields.text("registeredAt") {
       guard let instant = InstantText.instant(text) else {

@@ -23,12 +23,23 @@ struct DeviceRoutes: Sendable {
   }
 
   private func putDevice(_ request: Request, _ context: ControlContext) async throws -> Response {
+    try await put(request, context, user: nil)
+  }
+
+  /// - Parameter user: whose device it is, if the address says so.
+  func put(_ request: Request, _ context: ControlContext, user: String?) async throws -> Response {
     let (app, grant) = try await access.grant(request, context, .devices)
     let token = try DeviceToken(registered: context.parameters.get("token") ?? "", pointer: nil)
     try request.bodyType([.json])
     let body = try await access.body(of: request, context, under: grant, limit: DeviceImport.lineLimit)
-    let result = try await store.register(
-      try DeviceRequest.registration(body[...], token: token, now: access.clock.now), app: app.id)
+    var registration = try DeviceRequest.registration(body[...], token: token, now: access.clock.now)
+    if let user {
+      guard [.keep, .set(user)].contains(registration.userID) else {
+        throw Problem.malformed("The address names another user.", pointer: "/userId")
+      }
+      registration.userID = .set(user)
+    }
+    let result = try await store.register(registration, app: app.id)
     guard let device = try await store.device(token: token.bytes, app: app.id) else {
       throw Problem(.conflict, "Removed", "The device was removed while it was registered.")
     }
@@ -61,7 +72,7 @@ struct DeviceRoutes: Sendable {
     let devices = try await store.devices(
       app: app.id, tag: tag, after: Int64(cursor), limit: ListPage<StoredDevice>.readLimit(limit))
     let page = ListPage(devices, limit: limit, byteLimit: Self.pageByteLimit) { device in
-      device.tags.reduce(2 * device.token.count) { $0 + $1.utf8.count }
+      device.tags.reduce(2 * device.token.count + (device.userID?.utf8.count ?? 0)) { $0 + $1.utf8.count }
     }
     return .json { json in
       json.array("items", page.items) { Self.write($0, to: &$1) }
@@ -206,18 +217,19 @@ struct DeviceRoutes: Sendable {
     return stored
   }
 
-  private func token(_ context: ControlContext) throws -> DeviceToken {
+  func token(_ context: ControlContext) throws -> DeviceToken {
     do throws(CarillonError) { return try DeviceToken(hex: context.parameters.get("token") ?? "") } catch {
       throw Problem.malformed(error.message)
     }
   }
 
-  private static func write(_ device: StoredDevice, to json: inout JSONWriter) {
+  static func write(_ device: StoredDevice, to json: inout JSONWriter) {
     json.field("id", device.id.text)
     json.field("token", Digest.hexadecimal(device.token))
     json.field("language", device.language)
     json.field("timeZone", device.timeZone)
     json.field("tags", device.tags)
+    json.field("userId", device.userID)
     json.field("createdAt", InstantText.text(device.createdAt))
     json.field("registeredAt", InstantText.text(device.registeredAt))
     json.field("suppressed", device.isSuppressed)

@@ -12,6 +12,8 @@ struct BatchRequest: Sendable {
   private(set) var notifications: [(PreparedNotification, DeviceToken)] = []
   /// Entries for devices whose tokens are not known yet.
   private(set) var devices: [(line: Int, id: StoredUUID, notification: PreparedNotification, reference: String?)] = []
+  /// Entries for users.
+  private(set) var users: [UserEntry] = []
   /// What callers wrote beside notifications, with their place in ``notifications``, in its order.
   private(set) var references: [(index: Int, text: String)] = []
   /// Entries for devices to which nothing is sent.
@@ -41,6 +43,16 @@ struct BatchRequest: Sendable {
     let notification: PreparedNotification
   }
 
+  struct UserEntry: Sendable {
+    let line: Int
+    let user: String
+    let isOncePerUser: Bool
+    let notification: PreparedNotification
+    let reference: String?
+  }
+
+  /// Notifications that entries for users become, at most: a short line is for many devices.
+  static let userDeviceLimit = 100_000
   private static let errorLimit = 100
   /// As many as an app has languages. Comparing a line with all of them costs less than parsing it.
   private static let shapeLimit = 64
@@ -115,6 +127,13 @@ struct BatchRequest: Sendable {
       if warnings.count < Self.errorLimit {
         warnings += notification.requestWarnings.prefix(Self.errorLimit - warnings.count).map { (line, $0) }
       }
+      if let user = request.user {
+        users.append(
+          UserEntry(
+            line: line, user: user, isOncePerUser: request.isOncePerUser, notification: notification,
+            reference: request.reference))
+        return
+      }
       add(line, notification, token: request.token, device: request.device, reference: request.reference)
       if let shape = JSONLineShape(body, range) { remember(Shape(shape: shape, notification: notification)) }
     } catch let problem as Problem {
@@ -162,11 +181,40 @@ struct BatchRequest: Sendable {
         reject(entry.line, "/deviceId: There is no device \(entry.id.text).")
         continue
       }
-      guard !device.isSuppressed else {
-        suppressed.append((token: device.token, reference: entry.reference))
+      add(entry.line, entry.notification, to: device, token, entry.reference)
+    }
+    errors.sort { $0.line < $1.line }
+  }
+
+  private mutating func add(
+    _ line: Int, _ notification: PreparedNotification, to device: StoredDevice, _ token: DeviceToken,
+    _ reference: String?
+  ) {
+    guard !device.isSuppressed else { return suppressed.append((token: device.token, reference: reference)) }
+    add(line, notification, token: token, device: nil, reference: reference)
+  }
+
+  /// Entries for users become one for each of their devices. To be called once.
+  ///
+  /// - Parameter found: the newest first.
+  mutating func resolve(users found: [String: [StoredDevice]]) {
+    var count = 0
+    for entry in exchange(&users, with: []) {
+      var devices = found[entry.user] ?? []
+      if entry.isOncePerUser, let one = devices.first(where: { !$0.isSuppressed }) ?? devices.first { devices = [one] }
+      guard !devices.isEmpty else {
+        reject(entry.line, "/userId: The user \(entry.user.cited) has no device.")
         continue
       }
-      add(entry.line, entry.notification, token: token, device: nil, reference: entry.reference)
+      count += devices.count
+      guard count <= Self.userDeviceLimit else {
+        reject(entry.line, "/userId: The users of a batch have at most \(Self.userDeviceLimit) devices: send another.")
+        continue
+      }
+      for device in devices {
+        guard let token = try? DeviceToken(bytes: device.token) else { continue }
+        add(entry.line, entry.notification, to: device, token, entry.reference)
+      }
     }
     errors.sort { $0.line < $1.line }
   }

@@ -6,15 +6,18 @@ internal import PushWire
 
 /// One notification as a request describes it.
 struct NotificationRequest: Sendable {
-  /// Nil: ``device`` is set, or the notification has a channel.
+  /// Nil: ``device`` or ``user`` is set, or the notification has a channel.
   var token: DeviceToken?
   var device: StoredUUID?
+  var user: String?
+  /// Only the newest device of the user gets it.
+  var isOncePerUser = false
   var notification: PushNotification
   /// What the caller wrote beside it.
   var reference: String?
 
   private static let fields =
-    FieldReader.notificationFields + ["token", "deviceId", "channel", "expiration", "reference"]
+    FieldReader.notificationFields + ["token", "deviceId", "userId", "each", "channel", "expiration", "reference"]
   /// Characters.
   static let referenceLimit = 128
   /// Bytes; the identifiers of Apple's channels have 24.
@@ -25,7 +28,11 @@ struct NotificationRequest: Sendable {
   init(parsing bytes: ArraySlice<UInt8>, isLine: Bool = false) throws {
     let fields = try FieldReader(parsing: bytes, fields: Self.fields, isLine: isLine)
     notification = try fields.notification()
+    user = try fields.text("userId")
+    isOncePerUser = try fields.isOncePerUser("each")
+    try checkUser(fields, isLine: isLine)
     switch (try fields.text("token"), try fields.text("deviceId"), try fields.text("channel")) {
+    case (nil, nil, nil) where user != nil: break
     case (let text?, nil, nil):
       token = try DeviceToken(registered: text, pointer: "/token")
     case (nil, let text?, nil):
@@ -41,7 +48,8 @@ struct NotificationRequest: Sendable {
         throw fields.wrong("channel", "The channel has more than \(Self.channelLimit) bytes.")
       }
       notification.channel = channel
-    case (nil, nil, nil): throw fields.wrong("token", "The device's token or deviceId is missing.")
+    case (nil, nil, nil):
+      throw fields.wrong("token", "The device's token or deviceId is missing, or in a batch the userId.")
     case (_, _, _?): throw fields.wrong("channel", "A broadcast to a channel goes to no device.")
     case (_?, _?, nil): throw fields.wrong("deviceId", "It has a token already.")
     }
@@ -54,6 +62,20 @@ struct NotificationRequest: Sendable {
     reference = try fields.text("reference")
     guard reference.map({ $0.unicodeScalars.count <= Self.referenceLimit }) ?? true else {
       throw fields.wrong("reference", "The reference has more than \(Self.referenceLimit) characters.")
+    }
+  }
+
+  private func checkUser(_ fields: FieldReader, isLine: Bool) throws {
+    guard let user else {
+      guard fields["each"] == nil else { throw fields.wrong("each", "Only a user has several devices.") }
+      return
+    }
+    guard UserName.isValid(user) else { throw fields.wrong("userId", UserName.rule) }
+    guard isLine else {
+      throw fields.wrong("userId", "A user may have several devices: send it with notifications:batch.")
+    }
+    for other in ["token", "deviceId", "channel"] where fields[other] != nil {
+      throw fields.wrong(other, "It goes to a user already.")
     }
   }
 }

@@ -90,18 +90,25 @@ struct NotificationRoutes: Sendable {
     try request.bodyType([.json, .lines])
     let bytes = try await access.body(of: request, context, under: grant)
     var body = try await BatchRequest.read(bytes, app: app, key: grant.keyID)
-    guard !body.notifications.isEmpty || !body.devices.isEmpty || body.rejectedCount > 0 else {
+    guard !body.notifications.isEmpty || !body.devices.isEmpty || !body.users.isEmpty || body.rejectedCount > 0 else {
       throw Problem.malformed("The body has no notification.")
     }
     // While the body came, others may have filled the queue.
     let room = try intake.reserve(bytes.count, app)
     if !body.devices.isEmpty { body.resolve(try await devices(body.devices.map(\.id), app)) }
+    let knownCount = body.notifications.count
+    if !body.users.isEmpty { body.resolve(users: try await devices(ofUsers: body.users.map(\.user), app)) }
+    let addedCount = body.notifications.count - knownCount
+    let users = addedCount > 0 ? try intake.reserve(addedCount * Self.entryByteCount, app) : nil
     // Reading a large body takes a while.
     try await grant.demand()
     try demandStore()
     let (name, batch) = makeBatch(of: app, rejectedCount: body.rejectedCount)
     if !body.notifications.isEmpty {
-      try await submit(body.notifications, body.references, to: app, as: batch) { room.release() }
+      try await submit(body.notifications, body.references, to: app, as: batch) {
+        room.release()
+        users?.release()
+      }
     }
     if body.notifications.isEmpty || !body.suppressed.isEmpty { suppress(body.suppressed, app, in: batch) }
     try await demandChanges()
@@ -181,6 +188,22 @@ struct NotificationRoutes: Sendable {
     }
     return found
   }
+
+  private func devices(ofUsers users: [String], _ app: PushApp) async throws -> [String: [StoredDevice]] {
+    let users = Set(users).sorted()
+    var found: [String: [StoredDevice]] = [:]
+    var count = 0
+    for start in stride(from: 0, to: users.count, by: Self.portion) where count <= BatchRequest.userDeviceLimit {
+      let part = Array(users[start..<min(users.count, start + Self.portion)])
+      let devices = try await store.devices(ofUsers: part, app: app.id, limit: StoredDevice.userLimit)
+      count += devices.values.reduce(0) { $0 + $1.count }
+      found.merge(devices) { first, _ in first }
+    }
+    return found
+  }
+
+  /// Memory that a notification takes besides its text, which all of an entry's share.
+  static let entryByteCount = 64
 
   /// Records notifications to suppressed devices with their outcome: nothing is sent.
   ///

@@ -105,7 +105,7 @@ package struct CampaignPlan: Sendable {
   }
 
   private mutating func readAudience(_ fields: FieldReader) throws {
-    let names = ["source", "filter", "activity", "activityType"]
+    let names = ["source", "filter", "activity", "activityType", "each"]
     guard let audience = try fields.object("audience", fields: names) else { return }
     if let text = try audience.text("source") {
       guard let source = Source(rawValue: text) else {
@@ -120,6 +120,10 @@ package struct CampaignPlan: Sendable {
       filter = try AudienceFilter(value, at: audience.place("filter"))
     }
     try readActivity(audience, fields)
+    filter.isOncePerUser = try audience.isOncePerUser("each")
+    guard !filter.isOncePerUser || source == .devices else {
+      throw audience.wrong("each", "Only stored devices have users; each row of an upload gets one.")
+    }
   }
 
   private mutating func readActivity(_ audience: FieldReader, _ fields: FieldReader) throws {

@@ -87,6 +87,15 @@ package struct FieldReader {
     }
   }
 
+  /// `user` or `device`, which is the default.
+  package func isOncePerUser(_ name: String) throws -> Bool {
+    switch try text(name) {
+    case nil, "device"?: false
+    case "user"?: true
+    default: throw wrong(name, "It must be \"device\" or \"user\".")
+    }
+  }
+
   package func object(_ name: String, fields: [String]) throws -> FieldReader? {
     try self[name].map { try FieldReader($0, fields: fields, at: place(name)) }
   }

@@ -3,7 +3,8 @@ internal import PushStore
 
 /// A parameter of a statement, sent in binary form.
 enum PostgreSQLValue: Sendable {
-  case null
+  /// Of a type: a statement is prepared for the types of its first values.
+  case null(Oid)
   case flag(Bool)
   case int(Int64)
   case text(String)
@@ -14,9 +15,9 @@ enum PostgreSQLValue: Sendable {
   case blobs([[UInt8]?])
   case uuids([StoredUUID])
 
-  init(_ text: String?) { self = text.map { .text($0) } ?? .null }
-  init(_ instant: StoreInstant?) { self = instant.map { .int($0.milliseconds) } ?? .null }
-  init(_ number: Int64?) { self = number.map { .int($0) } ?? .null }
+  init(_ text: String?) { self = text.map { .text($0) } ?? .null(ObjectID.text) }
+  init(_ instant: StoreInstant?) { self = instant.map { .int($0.milliseconds) } ?? .null(ObjectID.int8) }
+  init(_ number: Int64?) { self = number.map { .int($0) } ?? .null(ObjectID.int8) }
   static func instant(_ instant: StoreInstant) -> PostgreSQLValue { .int(instant.milliseconds) }
   static func int(_ number: Int) -> PostgreSQLValue { .int(Int64(number)) }
 
@@ -34,10 +35,9 @@ enum PostgreSQLValue: Sendable {
     static let uuidArray: Oid = 2951
   }
 
-  /// Nil: the server decides. Only for null.
   var type: Oid {
     switch self {
-    case .null: 0
+    case .null(let type): type
     case .flag: ObjectID.bool
     case .int: ObjectID.int8
     case .text: ObjectID.text

@@ -14,7 +14,9 @@ struct AudienceQuery {
   private var isExact: Bool { conditions.isEmpty }
 
   /// Nil if no device can belong to the audience.
-  init?(_ database: Database, app name: String, filter: AudienceFilter) throws {
+  ///
+  /// - Parameter last: the last key of the audience.
+  init?(_ database: Database, app name: String, filter: AudienceFilter, through last: Int64) throws {
     guard let app = try DeviceNames.find(name, database) else { return nil }
     self.app = app
     let find = try database.cachedStatement(
@@ -49,12 +51,36 @@ struct AudienceQuery {
         """)
       conditionArguments += [name, activity.text, activity.isType]
     }
+    if filter.isOncePerUser { demandLastOfUser(through: last) }
+  }
+
+  /// To be called at the end: another one must satisfy all the rest.
+  private mutating func demandLastOfUser(through last: Int64) {
+    var (others, arguments) = (conditions, conditionArguments)
+    if !driver.isEmpty {
+      others.append(Self.has(driver))
+      arguments += driver
+    }
+    let rest = others.map { " AND " + $0.replacing("devices.", with: "other.") }.joined()
+    func rank(_ device: String) -> String {
+      "(coalesce(\(device).goneAt < \(device).registeredAt, TRUE), \(device).number)"
+    }
+    conditions.append(
+      """
+      (devices.userID IS NULL OR NOT EXISTS (
+        SELECT 1 FROM devices AS other WHERE other.app = ? AND other.userID = devices.userID AND other.number <= ?
+          AND \(rank("other")) > \(rank("devices"))\(rest)))
+      """)
+    conditionArguments += [app, last] + arguments
+  }
+
+  private static func has(_ tags: [Int64]) -> String {
+    let marks = tags.map { _ in "?" }.joined(separator: ", ")
+    return "EXISTS (SELECT 1 FROM deviceTags WHERE tag IN (\(marks)) AND device = devices.number)"
   }
 
   private mutating func demand(_ tags: [Int64], not: Bool = false) {
-    let marks = tags.map { _ in "?" }.joined(separator: ", ")
-    conditions.append(
-      "\(not ? "NOT " : "")EXISTS (SELECT 1 FROM deviceTags WHERE tag IN (\(marks)) AND device = devices.number)")
+    conditions.append((not ? "NOT " : "") + Self.has(tags))
     conditionArguments += tags
   }
 
@@ -63,7 +89,8 @@ struct AudienceQuery {
     // "." follows "-".
     let one = "name = ? OR (name >= ? AND name < ?)"
     conditions.append(
-      "language IN (SELECT number FROM deviceNames WHERE \(languages.map { _ in one }.joined(separator: " OR ")))")
+      "devices.language IN (SELECT number FROM deviceNames WHERE \(languages.map { _ in one }.joined(separator: " OR ")))"
+    )
     for language in languages { conditionArguments += [language, language + "-", language + "."] }
   }
 

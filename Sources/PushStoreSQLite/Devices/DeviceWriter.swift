@@ -120,14 +120,17 @@ struct DeviceWriter {
   private mutating func insert(_ device: DeviceRegistration, goneAt: Int64?) throws -> StoredUUID? {
     var tags: Set<String> = []
     if case .set(let value) = device.tags { tags = value }
+    var userID: String?
+    if case .set(let value) = device.userID { userID = value }
     let statement = try database.cachedStatement(
       sql: """
-        INSERT INTO devices (app, high, low, token, language, timeZone, tags, createdAt, registeredAt, goneAt)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9) ON CONFLICT (app, token) DO NOTHING
+        INSERT INTO devices (app, high, low, token, language, timeZone, tags, createdAt, registeredAt, goneAt, userID)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10) ON CONFLICT (app, token) DO NOTHING
         """)
     try statement.execute(arguments: [
       appNumber, device.newID.high.stored, device.newID.low.stored, Data(device.token), try number(device.language),
       try number(device.timeZone), DeviceTags.text(tags), device.registeredAt.milliseconds, goneAt,
+      userID,
     ])
     guard database.changesCount == 1 else { return nil }
     let key = database.lastInsertedRowID
@@ -146,6 +149,10 @@ struct DeviceWriter {
     for (column, change) in [("language", device.language), ("timeZone", device.timeZone)] where change != .keep {
       let statement = try database.cachedStatement(sql: "UPDATE devices SET \(column) = ? WHERE number = ?")
       try statement.execute(arguments: [try number(change), found.key])
+    }
+    if case .set(let userID) = device.userID {
+      try database.cachedStatement(sql: "UPDATE devices SET userID = ? WHERE number = ?")
+        .execute(arguments: [userID, found.key])
     }
     guard case .set(let tags) = device.tags, tags != found.tags else { return }
     let write = try database.cachedStatement(sql: "UPDATE devices SET tags = ? WHERE number = ?")

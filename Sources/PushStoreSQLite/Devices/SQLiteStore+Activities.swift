@@ -57,6 +57,20 @@ extension SQLiteStore {
     }
   }
 
+  package func activityTokens(
+    ofDevices devices: [[UInt8]], app: String
+  ) async throws(StoreError) -> [StoredActivityToken] {
+    try await read { database in
+      let statement = try database.cachedStatement(
+        sql: "SELECT device, token, registeredAt, activity, isType FROM activityTokens WHERE app = ? AND device = ?")
+      return try devices.flatMap { device in
+        try Row.fetchAll(statement, arguments: [app, Data(device)]).map { row in
+          StoredActivityToken(of: (row[4] as Bool) ? .startable(row[3]) : .shown(row[3]), row)
+        }
+      }
+    }
+  }
+
   package func forgetActivity(
     _ activity: ActivityName, device: [UInt8]?, app: String, until instant: StoreInstant
   ) async throws(StoreError) -> Bool {
@@ -100,7 +114,7 @@ extension Database {
 }
 
 extension StoredActivityToken {
-  /// - Parameter row: device, token, registeredAt.
+  /// - Parameter row: it begins with device, token, registeredAt.
   fileprivate init(of activity: ActivityName, _ row: Row) {
     self.init(
       activity: activity, device: [UInt8](row[0] as Data), token: [UInt8](row[1] as Data),

@@ -17,7 +17,7 @@ extension SQLiteStore {
     app: String, filter: AudienceFilter, after key: Int64, through last: Int64, withTimeZones: Bool
   ) async throws(StoreError) -> AudienceStretch {
     try await read { database in
-      guard let query = try AudienceQuery(database, app: app, filter: filter) else {
+      guard let query = try AudienceQuery(database, app: app, filter: filter, through: last) else {
         return AudienceStretch([], through: last)
       }
       let end = try query.end(database, after: key, through: last, candidateLimit: Self.candidateLimit) ?? last
@@ -55,7 +55,7 @@ extension SQLiteStore {
     var next: Int64? = 0
     while let after = next {
       let (found, end) = try await read { database -> (Int, Int64?) in
-        guard let query = try AudienceQuery(database, app: app, filter: filter) else { return (0, nil) }
+        guard let query = try AudienceQuery(database, app: app, filter: filter, through: last) else { return (0, nil) }
         let end = try query.end(database, after: after, through: last, candidateLimit: Self.candidateLimit)
         return (try query.count(database, after: after, through: end ?? last), end)
       }

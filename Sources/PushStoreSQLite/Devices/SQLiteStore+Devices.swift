@@ -53,6 +53,34 @@ extension SQLiteStore {
     }
   }
 
+  package func devices(
+    ofUsers users: [String], app: String, limit: Int
+  ) async throws(StoreError) -> [String: [StoredDevice]] {
+    try await read { database in
+      guard let app = try DeviceNames.find(app, database) else { return [:] }
+      var found: [String: [StoredDevice]] = [:]
+      for user in users where found[user] == nil {
+        let devices = try DeviceReader.devices(
+          database, "app = ? AND userID = ? ORDER BY number DESC LIMIT ?", [app, user, limit])
+        if !devices.isEmpty { found[user] = devices }
+      }
+      return found
+    }
+  }
+
+  package func removeDevices(ofUser user: String, app: String, limit: Int) async throws(StoreError) -> Int {
+    try await writer.write { database in
+      guard let number = try DeviceNames.find(app, database) else { return 0 }
+      let tokens = try Data.fetchAll(
+        database.cachedStatement(sql: "SELECT token FROM devices WHERE app = ? AND userID = ? LIMIT ?"),
+        arguments: [number, user, limit])
+      var writer = try DeviceWriter(database, app: app)
+      for token in tokens { _ = try writer.remove(token: Array(token)) }
+      try writer.finish()
+      return tokens.count
+    }
+  }
+
   package func deviceCounts(
     app: String, after key: Int64, limit: Int, from first: StoreInstant
   ) async throws(StoreError) -> DeviceCounts {
@@ -124,7 +152,7 @@ private enum DeviceReader {
   ) throws -> [StoredDevice] {
     let statement = try database.cachedStatement(
       sql: """
-        SELECT number, high, low, token, language, timeZone, tags, createdAt, registeredAt, goneAt
+        SELECT number, high, low, token, language, timeZone, tags, createdAt, registeredAt, goneAt, userID
         FROM devices WHERE \(condition)
         """)
     var names = DeviceNameCache(database)
@@ -137,7 +165,7 @@ private enum DeviceReader {
           token: Array(row[3] as Data), language: try names.name(row[4]), timeZone: try names.name(row[5]),
           tags: DeviceTags.list(row[6]), createdAt: StoreInstant(milliseconds: row[7]),
           registeredAt: StoreInstant(milliseconds: row[8]),
-          goneAt: (row[9] as Int64?).map(StoreInstant.init(milliseconds:))))
+          goneAt: (row[9] as Int64?).map(StoreInstant.init(milliseconds:)), userID: row[10]))
     }
     return devices
   }

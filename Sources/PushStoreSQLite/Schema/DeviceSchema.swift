@@ -5,6 +5,11 @@
 /// get a key that was used before. `devices.tags` has the same tags as `deviceTags`, which is the
 /// index for filters.
 enum DeviceSchema {
+  static let users = """
+    ALTER TABLE devices ADD COLUMN userID TEXT;
+    CREATE INDEX devicesByUser ON devices (app, userID) WHERE userID IS NOT NULL;
+    """
+
   /// Where devices are told about Live Activities.
   static let activities = """
     CREATE TABLE activityTokens (

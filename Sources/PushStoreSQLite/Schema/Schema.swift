@@ -36,6 +36,7 @@ enum Schema {
     migrator.registerMigration("21: pauses of the bridge") { try $0.execute(sql: BridgeSchema.pauses) }
     migrator.registerMigration("22: events") { try $0.execute(sql: Schema.events) }
     migrator.registerMigration("23: Live Activities") { try $0.execute(sql: DeviceSchema.activities) }
+    migrator.registerMigration("24: users") { try $0.execute(sql: DeviceSchema.users) }
     return migrator
   }
 

@@ -9,6 +9,7 @@ struct DeviceModel {
   static let apps = ["news", "chat"]
   static let tags = ["a", "b", "c", "sport", "zürich"]
   static let languages = ["en", "en-GB", "de", "de-CH", "eng"]
+  static let users = ["1", "Ada", "ada", "b@example.com"]
   static let timeZones = ["Europe/Berlin", "Asia/Tokyo"]
 
   mutating func register(_ entry: DeviceRegistration, app: String) -> RegisteredDevice {
@@ -26,7 +27,7 @@ struct DeviceModel {
         StoredDevice(
           key: 0, id: entry.newID, token: entry.token, language: Self.value(entry.language, nil),
           timeZone: Self.value(entry.timeZone, nil), tags: tags.sorted(), createdAt: entry.registeredAt,
-          registeredAt: entry.registeredAt, goneAt: goneAt))
+          registeredAt: entry.registeredAt, goneAt: goneAt, userID: Self.value(entry.userID, nil)))
       return .created(entry.newID)
     }
     var device = list[index]
@@ -36,6 +37,7 @@ struct DeviceModel {
     device.goneAt = goneAt
     device.language = Self.value(entry.language, device.language)
     device.timeZone = Self.value(entry.timeZone, device.timeZone)
+    device.userID = Self.value(entry.userID, device.userID)
     if case .set(let tags) = entry.tags { device.tags = tags.sorted() }
     // Of two devices that become one, the earlier place stays.
     list[min(index, present ?? index)] = device
@@ -62,13 +64,20 @@ struct DeviceModel {
   }
 
   func audience(_ app: String, _ filter: AudienceFilter) -> [StoredDevice] {
-    devices[app, default: []].filter { device in
+    let all = devices[app, default: []].filter { device in
       let tags = Set(device.tags)
       guard tags.isSuperset(of: filter.all), tags.isDisjoint(with: filter.none) else { return false }
       guard filter.any.isEmpty || !tags.isDisjoint(with: filter.any) else { return false }
       return filter.languages.isEmpty
         || filter.languages.contains { device.language == $0 || device.language?.hasPrefix($0 + "-") == true }
     }
+    guard filter.isOncePerUser else { return all }
+    return all.enumerated().filter { place, device in
+      guard let user = device.userID else { return true }
+      let others = all.enumerated().filter { $1.userID == user && !$1.isSuppressed }
+      let last = others.last ?? all.enumerated().last { $1.userID == user }
+      return last?.offset == place
+    }.map(\.element)
   }
 }
 
@@ -85,15 +94,18 @@ extension SeededGenerator {
       registeredAt: StoreInstant(milliseconds: instant))
     if chance(60) { entry.language = .set(chance(80) ? DeviceModel.languages.randomElement(using: &self) : nil) }
     if chance(60) { entry.timeZone = .set(chance(80) ? DeviceModel.timeZones.randomElement(using: &self) : nil) }
+    if chance(60) { entry.userID = .set(chance(80) ? DeviceModel.users.randomElement(using: &self) : nil) }
     if chance(60) { entry.tags = .set(Set(some(of: DeviceModel.tags, percent: 40))) }
     return entry
   }
 
   mutating func filter() -> AudienceFilter {
     let names = DeviceModel.tags + ["unknown"]
-    return AudienceFilter(
+    var filter = AudienceFilter(
       all: some(of: names, percent: 15), any: chance(40) ? some(of: names, percent: 40) : [],
       none: chance(40) ? some(of: names, percent: 20) : [],
       languages: chance(40) ? some(of: DeviceModel.languages, percent: 30) : [])
+    filter.isOncePerUser = chance(40)
+    return filter
   }
 }

@@ -44,6 +44,18 @@ struct DeviceTests {
     try store.close()
   }
 
+  @Test("a device can be removed after one was looked for in an app without devices", arguments: StoreKind.allCases)
+  func removedFromNone(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    #expect(try await !store.removeDevice(token: [1], app: "news"))
+    let device = DeviceRegistration(
+      token: [1], newID: StoredUUID(high: 1, low: 1), registeredAt: StoreInstant(milliseconds: 1))
+    _ = try await store.register(device, app: "news")
+    #expect(try await store.removeDevice(token: [1], app: "news"))
+    try store.close()
+  }
+
   private func compare(
     _ store: any Store, _ model: DeviceModel, _ app: String, _ random: inout SeededGenerator
   ) async throws {

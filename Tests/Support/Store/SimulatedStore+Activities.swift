@@ -30,6 +30,14 @@ extension SimulatedStore {
     }
   }
 
+  package func activityTokens(
+    ofDevices devices: [[UInt8]], app: String
+  ) async throws(StoreError) -> [StoredActivityToken] {
+    try await call { contents in
+      contents.activities.filter { $0.app == app && devices.contains($0.token.device) }.map(\.token)
+    }
+  }
+
   package func forgetActivity(
     _ activity: ActivityName, device: [UInt8]?, app: String, until instant: StoreInstant
   ) async throws(StoreError) -> Bool {

@@ -31,6 +31,23 @@ extension SimulatedStore {
     }
   }
 
+  package func devices(
+    ofUsers users: [String], app: String, limit: Int
+  ) async throws(StoreError) -> [String: [StoredDevice]] {
+    try await call { contents in
+      let all = (contents.devices[app]?.all ?? []).reversed().filter { $0.userID.map(users.contains) ?? false }
+      return Dictionary(grouping: all) { $0.userID ?? "" }.mapValues { Array($0.prefix(limit)) }
+    }
+  }
+
+  package func removeDevices(ofUser user: String, app: String, limit: Int) async throws(StoreError) -> Int {
+    try await call { contents in
+      let some = (contents.devices[app]?.all ?? []).filter { $0.userID == user }.prefix(limit)
+      for device in some { _ = contents.removeDevice(token: device.token, app: app) }
+      return some.count
+    }
+  }
+
   package func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool {
     try await call { $0.removeDevice(token: token, app: app) }
   }
@@ -71,7 +88,7 @@ extension SimulatedStore {
     try await call { contents in
       let devices = contents.devices[app]?.devices(after: key, through: last) ?? []
       let looked = devices.prefix(Self.stretch)
-      let members = looked.filter { contents.matches($0, filter, app) }.map { device in
+      let members = looked.filter { contents.isMember($0, filter, app, through: last) }.map { device in
         AudienceMember(key: device.key, timeZone: withTimeZones ? device.timeZone : nil)
       }
       return AudienceStretch(members, through: looked.count < devices.count ? looked.last?.key ?? last : last)
@@ -97,12 +114,24 @@ extension SimulatedStore {
 
   package func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int {
     try await call { contents in
-      contents.devices[app]?.devices(after: 0, through: last).count { contents.matches($0, filter, app) } ?? 0
+      contents.devices[app]?.devices(after: 0, through: last)
+        .count { contents.isMember($0, filter, app, through: last) } ?? 0
     }
   }
 }
 
 extension StoreContents {
+  fileprivate func isMember(
+    _ device: StoredDevice, _ filter: AudienceFilter, _ app: String, through last: Int64
+  ) -> Bool {
+    guard matches(device, filter, app) else { return false }
+    guard filter.isOncePerUser, let user = device.userID else { return true }
+    return !(devices[app]?.devices(after: 0, through: last) ?? []).contains { other in
+      other.userID == user && matches(other, filter, app)
+        && (other.isSuppressed ? 0 : 1, other.key) > (device.isSuppressed ? 0 : 1, device.key)
+    }
+  }
+
   fileprivate func matches(_ device: StoredDevice, _ filter: AudienceFilter, _ app: String) -> Bool {
     guard filter.matches(device), let activity = filter.activity else { return filter.matches(device) }
     return activityTokens(of: activity, app: app)[device.token] != nil
@@ -249,6 +278,7 @@ extension StoredDevice {
     if case .set(let value) = entry.language { language = value }
     if case .set(let value) = entry.timeZone { timeZone = value }
     if case .set(let value) = entry.tags { tags = value.sorted() }
+    if case .set(let value) = entry.userID { userID = value }
   }
 }
 
