@@ -115,7 +115,7 @@ package protocol Store: Sendable {
   func devices(
     ofUsers users: [String], app: String, limit: Int
   ) async throws(StoreError) -> [String: [StoredDevice]]
-  /// Removes devices of a user.
+  /// Removes devices of a user, and that they were found gone.
   ///
   /// - Parameter limit: of devices, so that the turn stays short.
   /// - Returns: how many were there.
@@ -138,6 +138,9 @@ package protocol Store: Sendable {
   func deviceCounts(
     app: String, after key: Int64, limit: Int, from first: StoreInstant
   ) async throws(StoreError) -> DeviceCounts
+
+  /// What was forgotten is not in files any more either, as far as that is the store's to do.
+  func scrub() async throws(StoreError)
 
   // MARK: Live Activities
 

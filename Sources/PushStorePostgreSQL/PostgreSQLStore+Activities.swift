@@ -6,17 +6,21 @@ extension PostgreSQLStore {
   ) async throws(StoreError) -> RegisteredActivity {
     let name = activity.activity
     let one: [PostgreSQLValue] = [.text(app), .text(name.text), .flag(name.isType), .bytes(activity.device)]
+    // Counted only if it matters: millions of devices may have a token for a type.
+    let hasRoom =
+      limit == .max
+      ? "TRUE"
+      : "(SELECT count(*) FROM (SELECT 1 FROM activity_tokens WHERE \(Self.known) LIMIT \(limit)) AS others) < \(limit)"
     let isKnown = "EXISTS (SELECT 1 FROM activity_tokens WHERE \(Self.known) AND device = $4)"
     let rows = try await write([
       PostgreSQLStatement("SELECT \(isKnown)", values: one),
       PostgreSQLStatement(
         """
         INSERT INTO activity_tokens SELECT $1, $2, $3, $4, $5, $6
-        WHERE \(isKnown)
-          OR (SELECT count(*) FROM (SELECT 1 FROM activity_tokens WHERE \(Self.known) LIMIT $7) AS others) < $7
+        WHERE \(isKnown) OR \(hasRoom)
         ON CONFLICT (app, activity, is_type, device) DO UPDATE
           SET token = excluded.token, registered_at = excluded.registered_at
-        """, values: one + [.bytes(activity.token), .instant(activity.registeredAt), .int(limit)]),
+        """, values: one + [.bytes(activity.token), .instant(activity.registeredAt)]),
       PostgreSQLStatement(
         """
         DELETE FROM activity_tokens WHERE app = $1 AND token = $5
@@ -78,8 +82,8 @@ extension PostgreSQLStore {
   package func forgetActivities(registeredBefore instant: StoreInstant) async throws(StoreError) {
     try await delete(
       """
-      DELETE FROM activity_tokens WHERE NOT is_type AND (app, activity, device) IN (
-        SELECT app, activity, device FROM activity_tokens WHERE registered_at < $1 AND NOT is_type
+      DELETE FROM activity_tokens WHERE (app, activity, is_type, device) IN (
+        SELECT app, activity, is_type, device FROM activity_tokens WHERE registered_at < $1 AND NOT is_type
         ORDER BY registered_at LIMIT $2)
       """, .instant(instant), portion: 2_000)
   }

@@ -68,12 +68,16 @@ extension PostgreSQLStore {
           DELETE FROM devices WHERE number IN (
             SELECT number FROM devices WHERE app = $1 AND user_id = $3 LIMIT $4) RETURNING token),
         activities AS (
-          DELETE FROM activity_tokens WHERE app = $2 AND device IN (SELECT token FROM removed))
+          DELETE FROM activity_tokens WHERE app = $2 AND device IN (SELECT token FROM removed)),
+        others AS (DELETE FROM gone WHERE app = $2 AND token IN (SELECT token FROM removed))
         SELECT count(*) FROM removed
         """, .int(number), .text(app), .text(user), .int(limit))
     ])
     return Int(rows[0].int(0, 0))
   }
+
+  /// The server overwrites what it has vacuumed.
+  package func scrub() async throws(StoreError) {}
 
   package func device(token: [UInt8], app: String) async throws(StoreError) -> StoredDevice? {
     guard let number = try await names.find(app) else { return nil }

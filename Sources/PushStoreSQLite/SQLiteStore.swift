@@ -27,6 +27,8 @@ package final class SQLiteStore: Store {
       configuration.busyMode = .timeout(5)
       configuration.prepareDatabase { database in
         try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
+        // What is forgotten is overwritten in the file.
+        try database.execute(sql: "PRAGMA secure_delete = ON")
         if isVisitor { try database.execute(sql: "PRAGMA wal_autocheckpoint = 0") }
       }
       // It holds device tokens. SQLite gives the files beside it the same mode.

@@ -134,6 +134,70 @@ struct ServeUsersTests {
     #expect(counts == Dictionary(wanted.map { (Self.token($0), $1) }) { first, _ in first })
   }
 
+  @Test("after the retention, no file of the service has a token of a user who was forgotten", .ofStoreFile)
+  func erasedFromDisk() async throws {
+    let serve = try ServeSite()
+    let upstream = try await serve.site.simulate(
+      rules: "http2: { refuse: [ { prefixes: [dead], reason: Unregistered, timestamp: 4102444800000 } ] }")
+    try serve.configure(upstream, apps: ["news"], more: "store: { path: store.db }\nretention: 60s")
+    let key = try await serve.key(["--scope", "send", "--scope", "read", "--scope", "devices", "--scope", "campaigns"])
+    let service = try await serve.start()
+    let site = CampaignSite(service, key: key)
+    // Not to be compressed.
+    func random(_ prefix: String) -> String {
+      prefix + String((prefix.count..<64).map { _ in "0123456789abcdef".randomElement() ?? "0" })
+    }
+    let tokens = ["a1", "dead"].map(random)
+    for token in tokens {
+      #expect(try await site.call("PUT", "/users/ada/devices/\(token)", "{}").status == 201)
+      let activity = random("5a")
+      let path = "/devices/\(token)/activity-types/Match"
+      #expect(try await site.call("PUT", path, #"{"token":"\#(activity)"}"#).status == 201)
+    }
+    // From the store, and as rows of an upload.
+    let line = #"{"userId":"ada","payload":{"aps":{"alert":"a"}}}"#
+    let sent = try await site.call(
+      "POST", "/notifications:batch", line, headers: ["Content-Type": "application/x-ndjson"])
+    #expect(sent.status == 202, "\(sent.text)")
+    let upload = try await site.make()
+    _ = try await site.upload(upload, ["token"] + tokens)
+    let stored = try await site.make(#","audience":{"source":"devices"}"#)
+    for path in [upload, stored] {
+      try await site.act(path, "start")
+      #expect(try await site.ended(path).state == "finished")
+    }
+    func found() throws -> Set<String> { try Self.files(of: serve.site.place.url, with: tokens) }
+    let before = try found()
+    for place in ["store.db", "journal", "campaigns"] {
+      #expect(before.contains { $0.contains(place) }, "\(place): \(before)")
+    }
+    #expect(try await site.call("DELETE", "/users/ada").status == 204)
+    try await waitUntil("no file has a token") { try found().isEmpty }
+    service.process.send(SIGTERM)
+    #expect(await service.process.ending().status == 0)
+    #expect(try found().isEmpty)
+  }
+
+  /// Files of the service that have a token, as bytes or in hexadecimal.
+  private static func files(of folder: URL, with tokens: [String]) throws -> Set<String> {
+    var found: Set<String> = []
+    let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)
+    while let file = files?.nextObject() as? URL {
+      // What the gateway has taken, and what a person has written.
+      guard !["truth.jsonl", "carillon.yaml"].contains(file.lastPathComponent),
+        let content = try? Data(contentsOf: file)
+      else { continue }
+      for token in tokens {
+        let text = [UInt8](token.utf8)
+        let bytes = stride(from: 0, to: text.count, by: 2).map { place in
+          UInt8(String(decoding: text[place..<(place + 2)], as: UTF8.self), radix: 16) ?? 0
+        }
+        if [text, bytes].contains(where: { content.range(of: Data($0)) != nil }) { found.insert(file.path()) }
+      }
+    }
+    return found
+  }
+
   @Test("what is known of a user can be read, and is forgotten with it")
   func erasure() async throws {
     let (serve, upstream, service, site) = try await site()

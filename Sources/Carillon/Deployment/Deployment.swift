@@ -88,6 +88,9 @@ public final class Deployment: Service, Sendable {
   /// As cancelling the task of ``run()``.
   package func end() { core.end() }
 
+  /// What has its outcome is not in the journal any more.
+  package func renewJournal() { core.journal?.renew() }
+
   /// What happens to the connections of all apps.
   ///
   /// Each loop over it hears of what happens from its beginning on, until the deployment ends. One

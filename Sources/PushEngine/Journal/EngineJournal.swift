@@ -301,6 +301,14 @@ package final class EngineJournal: Sendable {
 
   // MARK: Checkpoints
 
+  /// Releases everything that has its outcome, if something was written since that was done last.
+  package func renew() {
+    state.withLock { state in
+      guard state.failure == nil, state.overflow.isEmpty, state.byteCountSinceCheckpoint > 0 else { return }
+      checkpoint(&state)
+    }
+  }
+
   /// Writes the whole state into a new segment and releases the segments that it replaces. Without
   /// room, the checkpoint is postponed.
   private func checkpoint(_ state: inout State, keeping kept: Set<UInt64> = []) {

@@ -73,7 +73,11 @@ struct Trail: RouterMiddleware {
     "/keys": "key created", "/keys/{id}/revoke": "key revoked",
   ]
   /// The same for a DELETE.
-  static let deletions = ["/v1/apps/{app}/channels/{channel}": "channel deleted"]
+  static let deletions = [
+    "/v1/apps/{app}/channels/{channel}": "channel deleted",
+    // Not who: that is forgotten.
+    "/v1/apps/{app}/users/{user}": "user forgotten",
+  ]
 
   private static func action(_ request: Request, _ route: String) -> String? {
     switch request.method {

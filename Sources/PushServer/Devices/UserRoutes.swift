@@ -12,7 +12,9 @@ struct UserRoutes: Sendable {
   private var access: ControlAccess { devices.access }
   private var store: any Store { devices.store }
 
-  /// Of one answer, and of one turn of the store.
+  /// Devices of one answer.
+  private static let answerLimit = 200
+  /// Devices of one turn of the store.
   private static let portion = 1_000
 
   func add(to router: Router<ControlContext>) {
@@ -26,9 +28,10 @@ struct UserRoutes: Sendable {
   private func getUser(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .devices, or: .read)
     let user = try Self.user(context)
-    let known = try await store.devices(ofUsers: [user], app: app.id, limit: Self.portion + 1)[user] ?? []
+    let known = try await store.devices(ofUsers: [user], app: app.id, limit: Self.answerLimit + 1)[user] ?? []
     guard !known.isEmpty else { throw Self.missing(user, app.id) }
-    let some = known.prefix(Self.portion)
+    let some = known.prefix(Self.answerLimit)
+    let room = try context.answerRoom(some.reduce(0) { $0 + 1_000 + $1.tags.reduce(0) { $0 + $1.utf8.count } })
     let activities = Dictionary(
       grouping: try await store.activityTokens(ofDevices: some.map(\.token), app: app.id), by: \.device)
     return .json { json in
@@ -38,7 +41,7 @@ struct UserRoutes: Sendable {
         DeviceRoutes.write(device, to: &json)
         json.array("activities", activities[device.token] ?? []) { ActivityRoutes.write($0, to: &$1) }
       }
-    }
+    }.holding(room)
   }
 
   private func deleteUser(_ request: Request, _ context: ControlContext) async throws -> Response {

@@ -308,7 +308,7 @@ package final class Daemon: Sendable {
         manager: manager, deployment: deployment, store: store, outcomes: outcomes, logger: logger, clock: clock),
       Maintenance(
         store: store, outcomes: outcomes, events: events, keys: keys, metrics: metrics,
-        retention: configuration.retention,
+        retention: configuration.retention, renewJournal: { [deployment] in deployment.renewJournal() },
         leads: { [membership] in membership.leads }, clock: clock, logger: logger),
     ]
     if membership.isShared {

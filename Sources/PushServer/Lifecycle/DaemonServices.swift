@@ -4,6 +4,7 @@ internal import PushEngine
 internal import PushService
 internal import PushStore
 internal import PushTransport
+internal import PushWire
 internal import ServiceLifecycle
 
 /// Denies readiness for a while before the service ends, so that load balancers send elsewhere.
@@ -108,6 +109,8 @@ struct Maintenance: Service {
   let keys: KeyRing
   let metrics: ServiceMetrics
   let retention: Duration
+  /// What has its outcome leaves the journal.
+  let renewJournal: @Sendable () -> Void
   /// One of those that share the store deletes for all.
   let leads: @Sendable () -> Bool
   let clock: any ServiceClock
@@ -119,6 +122,8 @@ struct Maintenance: Service {
   private static let rareness = 30
   /// Intervals between looks at the memory.
   private static let heapRareness = 5
+  /// After this time what is forgotten is not on the disk either, unless it is kept for less.
+  private static let scrubbing = Duration.seconds(3_600)
 
   func run() async throws {
     await cancelWhenGracefulShutdown {
@@ -126,6 +131,7 @@ struct Maintenance: Service {
       var isAway = false
       await askDatabase()
       var heap = HeapTrim()
+      var scrubbedAt = clock.uptime
       while (try? await clock.sleep(for: Self.interval)) != nil {
         isAway = await writeOutcomes(wasAway: isAway)
         await events.write()
@@ -133,6 +139,11 @@ struct Maintenance: Service {
         if count % Self.rareness == 0 {
           await tidy()
           await askDatabase()
+          if clock.uptime.since(scrubbedAt) >= min(Self.scrubbing, retention) {
+            renewJournal()
+            try? await store.scrub()
+            scrubbedAt = clock.uptime
+          }
         }
         if count % Self.heapRareness == 0 { heap.look() }
       }

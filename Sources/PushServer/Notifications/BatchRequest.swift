@@ -52,7 +52,14 @@ struct BatchRequest: Sendable {
   }
 
   /// Notifications that entries for users become, at most: a short line is for many devices.
-  static let userDeviceLimit = 100_000
+  static let userDeviceLimit = 20_000
+
+  /// What is to be known of a user's device.
+  struct UserDevice: Sendable {
+    let token: [UInt8]
+    let isSuppressed: Bool
+  }
+
   private static let errorLimit = 100
   /// As many as an app has languages. Comparing a line with all of them costs less than parsing it.
   private static let shapeLimit = 64
@@ -181,39 +188,40 @@ struct BatchRequest: Sendable {
         reject(entry.line, "/deviceId: There is no device \(entry.id.text).")
         continue
       }
-      add(entry.line, entry.notification, to: device, token, entry.reference)
+      guard !device.isSuppressed else {
+        suppressed.append((token: device.token, reference: entry.reference))
+        continue
+      }
+      add(entry.line, entry.notification, token: token, device: nil, reference: entry.reference)
     }
     errors.sort { $0.line < $1.line }
   }
 
-  private mutating func add(
-    _ line: Int, _ notification: PreparedNotification, to device: StoredDevice, _ token: DeviceToken,
-    _ reference: String?
-  ) {
-    guard !device.isSuppressed else { return suppressed.append((token: device.token, reference: reference)) }
-    add(line, notification, token: token, device: nil, reference: reference)
-  }
-
   /// Entries for users become one for each of their devices. To be called once.
   ///
-  /// - Parameter found: the newest first.
-  mutating func resolve(users found: [String: [StoredDevice]]) {
+  /// - Parameter found: the newest first. Those of the users that are missing were too many.
+  mutating func resolve(users found: [String: [UserDevice]]) {
     var count = 0
     for entry in exchange(&users, with: []) {
-      var devices = found[entry.user] ?? []
-      if entry.isOncePerUser, let one = devices.first(where: { !$0.isSuppressed }) ?? devices.first { devices = [one] }
-      guard !devices.isEmpty else {
+      var devices = found[entry.user]
+      if entry.isOncePerUser, let one = devices?.first(where: { !$0.isSuppressed }) ?? devices?.first {
+        devices = [one]
+      }
+      guard devices?.isEmpty != true else {
         reject(entry.line, "/userId: The user \(entry.user.cited) has no device.")
         continue
       }
-      count += devices.count
-      guard count <= Self.userDeviceLimit else {
+      count += devices?.count ?? 0
+      guard let devices, count <= Self.userDeviceLimit else {
         reject(entry.line, "/userId: The users of a batch have at most \(Self.userDeviceLimit) devices: send another.")
         continue
       }
       for device in devices {
-        guard let token = try? DeviceToken(bytes: device.token) else { continue }
-        add(entry.line, entry.notification, to: device, token, entry.reference)
+        guard !device.isSuppressed, let token = try? DeviceToken(bytes: device.token) else {
+          suppressed.append((token: device.token, reference: entry.reference))
+          continue
+        }
+        add(entry.line, entry.notification, token: token, device: nil, reference: entry.reference)
       }
     }
     errors.sort { $0.line < $1.line }

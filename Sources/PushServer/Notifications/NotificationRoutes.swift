@@ -189,15 +189,24 @@ struct NotificationRoutes: Sendable {
     return found
   }
 
-  private func devices(ofUsers users: [String], _ app: PushApp) async throws -> [String: [StoredDevice]] {
-    let users = Set(users).sorted()
-    var found: [String: [StoredDevice]] = [:]
+  /// Users in one read: their devices have tags, too.
+  private static let userPortion = 50
+
+  /// As many as a batch may have: users behind those are missing.
+  private func devices(
+    ofUsers users: [String], _ app: PushApp
+  ) async throws -> [String: [BatchRequest.UserDevice]] {
+    var seen: Set<String> = []
+    let users = users.filter { seen.insert($0).inserted }
+    var found: [String: [BatchRequest.UserDevice]] = [:]
     var count = 0
-    for start in stride(from: 0, to: users.count, by: Self.portion) where count <= BatchRequest.userDeviceLimit {
-      let part = Array(users[start..<min(users.count, start + Self.portion)])
-      let devices = try await store.devices(ofUsers: part, app: app.id, limit: StoredDevice.userLimit)
-      count += devices.values.reduce(0) { $0 + $1.count }
-      found.merge(devices) { first, _ in first }
+    for start in stride(from: 0, to: users.count, by: Self.userPortion) where count <= BatchRequest.userDeviceLimit {
+      let part = Array(users[start..<min(users.count, start + Self.userPortion)])
+      let known = try await store.devices(ofUsers: part, app: app.id, limit: StoredDevice.userLimit)
+      for user in part {
+        found[user] = (known[user] ?? []).map { .init(token: $0.token, isSuppressed: $0.isSuppressed) }
+        count += known[user]?.count ?? 0
+      }
     }
     return found
   }

@@ -88,8 +88,8 @@ extension SQLiteStore {
   package func forgetActivities(registeredBefore instant: StoreInstant) async throws(StoreError) {
     try await writer.delete(
       """
-      activityTokens WHERE NOT isType AND (app, activity, device) IN (
-        SELECT app, activity, device FROM activityTokens WHERE registeredAt < ? AND NOT isType
+      activityTokens WHERE (app, activity, isType, device) IN (
+        SELECT app, activity, isType, device FROM activityTokens WHERE registeredAt < ? AND NOT isType
         ORDER BY registeredAt LIMIT ?)
       """, [instant.milliseconds], portion: 2_000)
   }

@@ -75,9 +75,20 @@ extension SQLiteStore {
         database.cachedStatement(sql: "SELECT token FROM devices WHERE app = ? AND userID = ? LIMIT ?"),
         arguments: [number, user, limit])
       var writer = try DeviceWriter(database, app: app)
-      for token in tokens { _ = try writer.remove(token: Array(token)) }
+      let forget = try database.cachedStatement(sql: "DELETE FROM gone WHERE app = ? AND token = ?")
+      for token in tokens {
+        _ = try writer.remove(token: Array(token))
+        try forget.execute(arguments: [app, token])
+      }
       try writer.finish()
       return tokens.count
+    }
+  }
+
+  /// The write-ahead log has pages as they were before, until it begins anew.
+  package func scrub() async throws(StoreError) {
+    do { _ = try await pool.writeWithoutTransaction { try $0.checkpoint(.truncate) } } catch {
+      throw StoreError(error, path: path)
     }
   }
 

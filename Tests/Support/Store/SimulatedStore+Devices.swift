@@ -43,10 +43,15 @@ extension SimulatedStore {
   package func removeDevices(ofUser user: String, app: String, limit: Int) async throws(StoreError) -> Int {
     try await call { contents in
       let some = (contents.devices[app]?.all ?? []).filter { $0.userID == user }.prefix(limit)
-      for device in some { _ = contents.removeDevice(token: device.token, app: app) }
+      for device in some {
+        _ = contents.removeDevice(token: device.token, app: app)
+        contents.gone.removeAll { $0.app == app && $0.token == device.token }
+      }
       return some.count
     }
   }
+
+  package func scrub() async throws(StoreError) {}
 
   package func removeDevice(token: [UInt8], app: String) async throws(StoreError) -> Bool {
     try await call { $0.removeDevice(token: token, app: app) }
@@ -261,7 +266,8 @@ extension StoreContents {
 
   mutating func note(_ found: StoredGoneDevice) {
     var found = found
-    found.number = Int64(gone.count + 1)
+    lastGone += 1
+    found.number = lastGone
     gone.append(found)
     let at = found.since ?? found.foundAt
     devices[found.app]?.suppress(token: found.token, at: at)

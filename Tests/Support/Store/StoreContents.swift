@@ -40,6 +40,7 @@ package struct StoreContents: Sendable {
   var delivered: [String: Int64] = [:]
   /// In the order of their numbers, from 1.
   var gone: [StoredGoneDevice] = []
+  var lastGone: Int64 = 0
   var activities: [(app: String, token: StoredActivityToken)] = []
 
   /// By app.
