@@ -139,7 +139,8 @@ package protocol Store: Sendable {
     app: String, after key: Int64, limit: Int, from first: StoreInstant
   ) async throws(StoreError) -> DeviceCounts
 
-  /// What was forgotten is not in files any more either, as far as that is the store's to do.
+  /// What was forgotten is not in files any more either, as far as that is the store's to do. It
+  /// fails while others read.
   func scrub() async throws(StoreError)
 
   // MARK: Live Activities

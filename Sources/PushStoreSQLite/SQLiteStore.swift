@@ -14,6 +14,9 @@ package final class SQLiteStore: Store {
   let writer: GroupWriter
   let writes: Mutex<Int64>
 
+  /// Seconds, for which a lock of another process is waited for.
+  static let patience = 5
+
   /// Opens the file, or makes it, and brings it up to date.
   ///
   /// - Parameter isVisitor: a service may have the file open at the same time. Only the service
@@ -24,7 +27,7 @@ package final class SQLiteStore: Store {
     do {
       var configuration = Configuration()
       configuration.foreignKeysEnabled = true
-      configuration.busyMode = .timeout(5)
+      configuration.busyMode = .timeout(TimeInterval(Self.patience))
       configuration.prepareDatabase { database in
         try database.execute(sql: "PRAGMA journal_size_limit = 67108864")
         // What is forgotten is overwritten in the file.

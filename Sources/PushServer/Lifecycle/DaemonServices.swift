@@ -139,9 +139,7 @@ struct Maintenance: Service {
         if count % Self.rareness == 0 {
           await tidy()
           await askDatabase()
-          if clock.uptime.since(scrubbedAt) >= min(Self.scrubbing, retention) {
-            renewJournal()
-            try? await store.scrub()
+          if clock.uptime.since(scrubbedAt) >= min(Self.scrubbing, retention), await scrub() {
             scrubbedAt = clock.uptime
           }
         }
@@ -152,6 +150,13 @@ struct Maintenance: Service {
     guard !Task.isCancelled else { return }
     await tidy()
     await events.write()
+  }
+
+  /// - Returns: false if it is to be tried again, because somebody reads for long.
+  private func scrub() async -> Bool {
+    guard (try? await store.scrub()) != nil else { return false }
+    renewJournal()
+    return true
   }
 
   /// - Returns: whether the store is away.

@@ -85,11 +85,16 @@ extension SQLiteStore {
     }
   }
 
-  /// The write-ahead log has pages as they were before, until it begins anew.
+  /// The write-ahead log has pages as they were before, until it begins anew. Who writes waits for
+  /// that, so it is not tried for long while somebody reads.
   package func scrub() async throws(StoreError) {
-    do { _ = try await pool.writeWithoutTransaction { try $0.checkpoint(.truncate) } } catch {
-      throw StoreError(error, path: path)
-    }
+    do {
+      try await pool.writeWithoutTransaction { database in
+        try database.execute(sql: "PRAGMA busy_timeout = 100")
+        defer { try? database.execute(sql: "PRAGMA busy_timeout = \(Self.patience * 1_000)") }
+        _ = try database.checkpoint(.truncate)
+      }
+    } catch { throw StoreError(error, path: path) }
   }
 
   package func deviceCounts(

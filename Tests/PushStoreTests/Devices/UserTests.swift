@@ -62,11 +62,19 @@ struct UserTests {
     let known = try await store.activityTokens(ofDevices: [[1], [7], [9]], app: "news")
     #expect(Set(known.map(\.token)) == [[1, 1], [7, 1]])
     #expect(known.allSatisfy { $0.activity == .startable("A") })
+    var changes = IntakeChanges()
+    for token in [1, 7] as [UInt8] {
+      let at = StoreInstant(milliseconds: 0)
+      changes.gone.append(StoredGoneDevice(app: "news", token: [token], since: at, foundAt: at))
+    }
+    try store.write(changes)
     #expect(try await store.removeDevices(ofUser: "ada", app: "chat", limit: 4) == 0)
     #expect(try await store.removeDevices(ofUser: "ada", app: "news", limit: 4) == 4)
     #expect(try await store.removeDevices(ofUser: "ada", app: "news", limit: 4) == 2)
     #expect(try await store.removeDevices(ofUser: "ada", app: "news", limit: 4) == 0)
     #expect(try await store.devices(app: "news", tag: "all", after: 0, limit: 9).flatMap(\.token) == [7])
+    #expect(try await store.goneDevices(app: "news", after: 0, limit: 9).map(\.token) == [[7]])
+    try await store.scrub()
     let left = try await store.activityTokens(
       of: .startable("A"), app: "news", devices: nil, since: StoreInstant(milliseconds: 0))
     #expect(left.map(\.token) == [[7, 1]])
