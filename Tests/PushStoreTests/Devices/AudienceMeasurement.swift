@@ -1,7 +1,6 @@
 internal import Foundation
 internal import PushStore
 internal import PushStorePostgreSQL
-internal import PushStoreSQLite
 internal import Support
 internal import Testing
 
@@ -12,10 +11,10 @@ private let deviceCount = ProcessInfo.processInfo.environment["CARILLON_DEVICES"
 /// --filter AudienceMeasurement`.
 @Suite("Measurement of audiences", .enabled(if: deviceCount > 0))
 struct AudienceMeasurement {
-  @Test("devices by second")
-  func measure() async throws {
-    let place = try Workplace()
-    let store = try SQLiteStore(path: place.path("store.db"))
+  @Test("devices by second", arguments: [StoreKind.sqlite, .postgreSQL])
+  func measure(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
     let clock = ContinuousClock()
     var random = SeededGenerator(seed: 1)
     let zones = ["Europe/Berlin", "Asia/Tokyo", "America/New_York", "Europe/London"]
@@ -28,18 +27,21 @@ struct AudienceMeasurement {
           device.language = .set(number % 3 == 0 ? "de" : "en-GB")
           device.timeZone = .set(zones[number % 4])
           device.tags = .set(number % 2 == 0 ? ["all", "half"] : ["all"])
+          device.userID = .set("user-\(number / 2)")
           return device
         }
         _ = try await store.importDevices(devices, app: "news")
       }
     }
     report("import in portions of 500", deviceCount, imported)
+    var once = AudienceFilter()
+    once.isOncePerUser = true
     let filters: [(String, AudienceFilter)] = [
       ("everybody", AudienceFilter()), ("one tag of two", AudienceFilter(all: ["half"])),
       ("two tags", AudienceFilter(all: ["half", "all"])),
       ("any of two tags", AudienceFilter(any: ["half", "all"])),
       ("one tag, no other", AudienceFilter(all: ["all"], none: ["half"])),
-      ("one tag, a language", AudienceFilter(all: ["all"], languages: ["en"])),
+      ("one tag, a language", AudienceFilter(all: ["all"], languages: ["en"])), ("each user once", once),
     ]
     for (name, filter) in filters {
       var (after, found, first) = (Int64(0), 0, Duration.zero)
