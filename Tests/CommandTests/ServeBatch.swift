@@ -4,7 +4,10 @@ internal import Testing
 extension ServeSite {
   /// The answer to a batch.
   struct TakenBatch: Decodable {
-    struct Defect: Decodable { let line: Int }
+    struct Defect: Decodable {
+      let line: Int
+      let detail: String
+    }
     let batchId: String
     let queued: Int
     /// Its former name.

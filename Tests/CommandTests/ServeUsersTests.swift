@@ -18,22 +18,6 @@ struct ServeUsersTests {
     let isComplete: Bool
     let devices: [Device]
   }
-  private struct Batch: Decodable {
-    let batchId: String
-    let queued: Int
-    let rejected: Int
-    struct Line: Decodable { let detail: String }
-    let errors: [Line]
-  }
-  private struct Finished: Decodable {
-    struct Account: Decodable {
-      struct Accepted: Decodable { let confirmed: Int }
-      let accepted: Accepted
-      let suppressed: Int
-    }
-    let state: String
-    let account: Account
-  }
 
   private static func token(_ number: Int) -> String { HTTP2Site.token(number) }
 
@@ -65,18 +49,13 @@ struct ServeUsersTests {
     // The newest of the third one is found gone.
     let dead = HTTP2Site.token(1, prefix: "dead")
     #expect(try await site.call("PUT", "/devices/\(dead)", #"{"userId":"user-3"}"#).status == 201)
-    func send(_ lines: [String]) async throws -> (Batch, Finished) {
+    func send(_ lines: [String]) async throws -> (ServeSite.TakenBatch, ServeSite.Batch.Account) {
       let body = lines.map { #"{\#($0),"payload":{"aps":{"alert":"a"}}}"# }.joined(separator: "\n")
       let answer = try await site.call(
         "POST", "/notifications:batch", body, headers: ["Content-Type": "application/x-ndjson"])
       #expect(answer.status == 202, "\(answer.text)")
-      let batch = try answer.decoded(Batch.self)
-      var finished: Finished?
-      try await waitUntil("all have their outcome") {
-        finished = try await site.call("GET", "/batches/\(batch.batchId)").decoded(Finished.self)
-        return finished?.state == "finished"
-      }
-      return (batch, try #require(finished))
+      let batch = try answer.decoded(ServeSite.TakenBatch.self)
+      return (batch, try await serve.account(of: batch.batchId, service, key: site.key))
     }
     let (first, account) = try await send([
       #""userId":"user-2""#, #""userId":"user-3","reference":"r""#, #""userId":"nobody""#,
@@ -85,12 +64,12 @@ struct ServeUsersTests {
     #expect(first.queued == 2 + 4 + 1 + 1)
     #expect(first.rejected == 1)
     #expect(first.errors.first?.detail.contains("has no device") ?? false, "\(first)")
-    #expect(account.account.accepted.confirmed == 7)
+    #expect(account.accepted.confirmed == 7)
     // That one is suppressed now, so another one is the newest.
     let (second, other) = try await send([#""userId":"user-3","each":"user""#, #""userId":"user-3""#])
     #expect(second.queued == 1 + 4)
-    #expect(other.account.accepted.confirmed == 1 + 3)
-    #expect(other.account.suppressed == 1)
+    #expect(other.accepted.confirmed == 1 + 3)
+    #expect(other.suppressed == 1)
     service.process.send(SIGTERM)
     #expect(await service.process.ending().status == 0)
     let taken = try await serve.site.taken(upstream).compactMap(\.token)
