@@ -17,6 +17,8 @@ package final class BridgeApp: Sendable {
   private struct State {
     var ledger: BridgeLedger
     var links: [UInt64: BridgeLink] = [:]
+    /// How connections have ended whose clients may not have read it yet.
+    var unread: [UInt64: EndedConnection] = [:]
     var clients: [String: Client] = [:]
     /// Where clients begin that are not in `clients`: behind all that were in it.
     var firstPosition: Int64 = 0
@@ -77,6 +79,7 @@ package final class BridgeApp: Sendable {
       guard state.links.removeValue(forKey: link.id) != nil else { return }
       state.counts.clients -= 1
       change(link.client, &state) { $0.connectionCount -= 1 }
+      if let ended = state.unread.removeValue(forKey: link.id) { outcomes.change { $0.bridge.ended.append(ended) } }
     }
     link.close()
   }
@@ -209,13 +212,16 @@ package final class BridgeApp: Sendable {
 
   /// A connection has ended. How it ended is written.
   ///
+  /// - Parameter isRead: false: that waits until the client has closed it. If the process is killed
+  ///   before, an error response may be lost, and for the client the connection broke.
   /// - Returns: see ``BridgeLedger/ended(_:_:_:client:now:)``.
-  func ended(_ link: BridgeLink, _ end: BridgeEnd, _ remainder: BridgeRemainder, now: Instant) -> [UInt64] {
+  func ended(
+    _ link: BridgeLink, _ end: BridgeEnd, _ remainder: BridgeRemainder, isRead: Bool, now: Instant
+  ) -> [UInt64] {
     state.withLock { state in
-      outcomes.change {
-        $0.bridge.ended.append(
-          EndedConnection(connection: link.id, from: remainder.from, recentFrom: remainder.recentFrom, at: clock.now))
-      }
+      let ended = EndedConnection(
+        connection: link.id, from: remainder.from, recentFrom: remainder.recentFrom, at: clock.now)
+      if isRead { outcomes.change { $0.bridge.ended.append(ended) } } else { state.unread[link.id] = ended }
       defer { forgetEnds(&state) }
       return state.ledger.ended(link.id, end, remainder, client: link.client, now: now)
     }
@@ -225,10 +231,23 @@ package final class BridgeApp: Sendable {
     state.withLock { $0.ledger.remember(frames, end, client: link.client, connection: link.id, now: now) }
   }
 
+  /// A connection is gone, and its client may not have read the error response.
+  ///
+  /// - Parameter remainder: what it sends again in this case.
+  func mayNotHaveRead(_ link: BridgeLink, _ end: BridgeEnd, _ remainder: BridgeRemainder, now: Instant) {
+    state.withLock { state in
+      // It has: its next connection has shown that.
+      guard state.unread[link.id] != nil else { return }
+      state.unread[link.id]?.recentFrom = remainder.recentFrom
+      _ = state.ledger.remember(remainder.again, end, client: link.client, connection: link.id, now: now)
+    }
+  }
+
   /// Writes which connections' frames do not come again any more.
   private func forgetEnds(_ state: inout State) {
     let forgotten = state.ledger.takeForgotten()
     guard !forgotten.isEmpty else { return }
+    for connection in forgotten { state.unread[connection] = nil }
     outcomes.change { changes in
       for connection in forgotten {
         changes.bridge.ended.append(EndedConnection(connection: connection, from: nil, recentFrom: nil, at: clock.now))

@@ -13,6 +13,8 @@ package struct BridgeConnection: ~Copyable {
     case forgets
     /// What came long before a break is remembered, and what was recognised is again.
     case remembersAllAfterBreaks
+    /// A response that was written counts as read.
+    case trustsResponses
   }
 
   package struct Settings: Hashable, Sendable {
@@ -46,6 +48,9 @@ package struct BridgeConnection: ~Copyable {
   /// Nil: there is no client yet, or it was sent away.
   private(set) var arrivals: BridgeArrivals?
   private var hasConcluded = false
+  /// An error response was written, and the client may not read it: the frames before this one are
+  /// not remembered.
+  private var unread: (end: BridgeEnd, before: UInt64)?
   private var peerHasClosed = false
   private var isReading = true
   /// While the client has to wait because too many of its frames have no answer.
@@ -142,6 +147,7 @@ package struct BridgeConnection: ~Copyable {
   /// The connection is gone. Unless its client closed, it does not know how far its frames came.
   package mutating func closed(now: Instant) {
     if !hasConcluded { conclude(peerHasClosed ? .closed : .broken, now: now) }
+    if !peerHasClosed { rememberUnread(now: now) }
     arrivals?.logResends()
     if let client = arrivals?.client { client.app.remove(client.link) }
     arrivals = nil
@@ -208,7 +214,11 @@ package struct BridgeConnection: ~Copyable {
     var mark = end
     if settings.plantedMistake == .remembersAllAfterBreaks, end == .broken { mark = .failed(from: 0) }
     guard let client = arrivals?.client, let remainder = arrivals?.trail.remainder(mark, now: now) else { return }
-    let underway = Set(client.app.ended(client.link, end, remainder, now: now))
+    if end.isByResponse, settings.plantedMistake != .trustsResponses {
+      arrivals?.trail.stop(now: now)
+      unread = (end, before: min(remainder.from ?? .max, remainder.recentFrom ?? .max))
+    }
+    let underway = Set(client.app.ended(client.link, end, remainder, isRead: unread == nil, now: now))
     guard !underway.isEmpty else { return }
     // Their answers have been put into the link.
     for case .answer(let number, let count, let answer) in client.link.take() {
@@ -216,5 +226,15 @@ package struct BridgeConnection: ~Copyable {
     }
     let rest = arrivals?.trail.frames(from: 0, now: now).filter { underway.contains($0.number) } ?? []
     _ = client.app.remember(rest, end, client.link, now: now)
+  }
+
+  /// The client has not closed its side behind the error response, which may have been lost with
+  /// the connection: then it takes that for broken.
+  private mutating func rememberUnread(now: Instant) {
+    guard let (end, limit) = unread, let client = arrivals?.client,
+      var remainder = arrivals?.trail.remainder(.broken, now: now)
+    else { return }
+    remainder.again.removeAll { $0.number >= limit }
+    client.app.mayNotHaveRead(client.link, end, remainder, now: now)
   }
 }

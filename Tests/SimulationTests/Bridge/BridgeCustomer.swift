@@ -86,10 +86,12 @@ final class BridgeCustomer: @unchecked Sendable {
     }
   }
 
-  /// The process is gone; a response that it wrote arrives.
-  func lost(_ process: BridgeProcess) {
+  /// The process is gone; a response that it wrote may still arrive.
+  ///
+  /// - Parameter isInOrder: it does.
+  func lost(_ process: BridgeProcess, isInOrder: Bool = false) {
     guard let connection else { return }
-    if process.hasEnded(connection) {
+    if process.hasEnded(connection), isInOrder || random.chance(50) {
       read(process.read(connection))
     } else {
       lostConnection = (process.lost(connection), process.loop.now)
@@ -171,6 +173,10 @@ final class BridgeCustomer: @unchecked Sendable {
     if process.hasEnded(connection) {
       // It reads late, and may write meanwhile.
       guard random.chance(30) else { return write(process, connection) }
+      if Int.random(in: 0..<1000, using: &random) < behaviour.cutPerMille * 5 {
+        cut(process, connection)
+        return false
+      }
       read(process.read(connection))
       self.connection = nil
       if client.isConfirmed, !client.hasWork { finishRound(process) }

@@ -237,6 +237,7 @@ final class BridgeProcess: @unchecked Sendable {
   func read(_ id: UInt64) -> ErrorResponse? {
     guard let socket = sockets[id] else { return nil }
     let response = socket.response
+    _ = socket.connection.peerClosed(now: loop.now)
     remove(id, socket)
     return response
   }

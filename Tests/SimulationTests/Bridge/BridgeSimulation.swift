@@ -24,6 +24,8 @@ final class BridgeSimulation: CustomStringConvertible {
     enum Mistake: CaseIterable {
       case forgetsAlways
       case remembersAllAfterBreaks
+      /// An error response that was written counts as read.
+      case trustsResponses
       case forgetsAtRestart
       /// What is written about frames and outcomes may come after they are in the journal.
       case writesLate
@@ -82,6 +84,7 @@ final class BridgeSimulation: CustomStringConvertible {
       switch mistake {
       case .forgetsAlways: settings.plantedMistake = .forgets
       case .remembersAllAfterBreaks: settings.plantedMistake = .remembersAllAfterBreaks
+      case .trustsResponses: settings.plantedMistake = .trustsResponses
       case .forgetsAtRestart, .writesLate, .forgetsDeferred, nil: break
       }
       // After a restart, the age of what was answered begins anew: repeats wait for too long then.
@@ -276,7 +279,7 @@ final class BridgeSimulation: CustomStringConvertible {
   private func finish(_ process: BridgeProcess, _ loop: SimulatedLoop) -> String? {
     process.close()
     _ = loop.run(limit: .seconds(40), stepLimit: 2_000_000) { customers.allSatisfy { !$0.isConnected } }
-    for customer in customers { customer.lost(process) }
+    for customer in customers { customer.lost(process, isInOrder: true) }
     process.finish()
     let ending = loop.run(limit: .seconds(8_000), stepLimit: 5_000_000) { process.hasEnded }
     if ending == .done { process.finishWriting() }
