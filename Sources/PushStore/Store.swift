@@ -199,6 +199,14 @@ package protocol Store: Sendable {
   func audienceDevices(
     app: String, keys: [Int64], activity: ActivityName?
   ) async throws(StoreError) -> [AudienceDevice]
+  /// Counts a campaign for those who are about to get it, unless their caps are reached. For whom
+  /// it was counted before, they are not.
+  ///
+  /// - Returns: those who do not get it.
+  func notAdmitted(_ request: AdmissionRequest) async throws(StoreError) -> Set<[UInt8]>
+  func forgetAdmissions(of member: [UInt8], app: String) async throws(StoreError)
+  /// - Parameter instant: of the last campaign that a member was given.
+  func forgetAdmissions(before instant: StoreInstant) async throws(StoreError)
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int
 

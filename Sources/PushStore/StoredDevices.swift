@@ -91,14 +91,16 @@ package struct AudienceDevice: Hashable, Sendable {
   package var key: Int64
   package var token: [UInt8]
   package var language: String?
+  package var userID: String?
   /// Nothing must be sent to it.
   package var isSuppressed: Bool
   /// Of the devices that have become this one while the app had an unfinished campaign. Only
   /// ``Store/audienceDevices(app:keys:activity:)`` finds them.
   package var otherKeys: [Int64] = []
 
-  package init(key: Int64, token: [UInt8], language: String?, isSuppressed: Bool) {
-    (self.key, self.token, self.language, self.isSuppressed) = (key, token, language, isSuppressed)
+  package init(key: Int64, token: [UInt8], language: String?, userID: String? = nil, isSuppressed: Bool) {
+    (self.key, self.token, self.language, self.userID) = (key, token, language, userID)
+    self.isSuppressed = isSuppressed
   }
 }
 

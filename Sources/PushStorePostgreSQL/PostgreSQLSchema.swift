@@ -7,7 +7,7 @@ enum PostgreSQLSchema {
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
-    activities, users,
+    activities, users, admissions,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -281,6 +281,15 @@ enum PostgreSQLSchema {
   private static let users = """
     ALTER TABLE devices ADD COLUMN user_id text;
     CREATE INDEX devices_by_user ON devices (app, user_id) WHERE user_id IS NOT NULL;
+    """
+
+  /// Which campaigns those who are counted for caps were given last; see ``Admissions``.
+  private static let admissions = """
+    CREATE TABLE admissions (
+      app text NOT NULL, member bytea NOT NULL, campaigns bytea NOT NULL, last_at bigint NOT NULL,
+      PRIMARY KEY (app, member)
+    );
+    CREATE INDEX admissions_by_age ON admissions (last_at);
     """
 
   /// Where devices are told about Live Activities.

@@ -110,7 +110,7 @@ extension PostgreSQLStore {
       devices.append(
         AudienceDevice(
           key: key, token: rows.bytes(row, 1), language: rows.optionalInt(row, 2).flatMap { words[$0] },
-          isSuppressed: rows.flag(row, 3)))
+          userID: rows.optionalText(row, 4), isSuppressed: rows.flag(row, 3)))
     }
     return devices
   }
@@ -174,7 +174,7 @@ private struct AudienceStatements {
 
   /// Devices of the app `$1`; of the activity `$2` to `$4`, if there is one.
   private var columns: String {
-    let rest = "language, gone_at >= devices.registered_at FROM devices"
+    let rest = "language, gone_at >= devices.registered_at, user_id FROM devices"
     guard activity != nil else { return "SELECT number, token, \(rest) WHERE devices.app = $1" }
     return """
       SELECT number, known.token, \(rest) JOIN activity_tokens AS known ON known.device = devices.token

@@ -16,6 +16,9 @@ struct SentAccount: Decodable, Hashable {
     let accepted: Accepted
     let rejected: Rejected
     let suppressed: Int
+    /// Absent in accounts of older versions, as is `holdout`.
+    let capped: Int?
+    let holdout: Int?
     let expired: Int
     let held: Int
     let cancelled: Int
@@ -27,7 +30,10 @@ struct SentAccount: Decodable, Hashable {
     let neverRead: [NeverRead]
 
     var acceptedTotal: Int { accepted.confirmed + accepted.quiet }
-    var sum: Int { acceptedTotal + rejected.total + suppressed + expired + held + cancelled + unknown }
+    var sum: Int {
+      acceptedTotal + rejected.total + suppressed + (capped ?? 0) + (holdout ?? 0) + expired + held + cancelled
+        + unknown
+    }
   }
 
   struct NeverRead: Decodable, Hashable {

@@ -136,6 +136,14 @@ struct ServeWordsTests {
       let refused = try await command(campaign + upload + [flag, value])
       expectOneSentence(refused, status: 2, containing: #"\#(flag) "\#(value)": It must be"#)
     }
+    let none = try await command(campaign + ["--devices", "--holdout", "100"])
+    expectOneSentence(none, status: 2, containing: #"--holdout "100": It must be a whole number from 1 to 99."#)
+    let some = try await command(campaign + ["--devices", "--holdout", "10", "--ignore-caps"])
+    #expect(some.status == 0, "\(some)")
+    let path = "/v1/apps/news/campaigns/\(some.output.trimmingCharacters(in: .whitespacesAndNewlines))"
+    let asked = try await running.serve.request(running.service.api, path, key: running.key).text
+    #expect(asked.contains(#""ignoreCaps":true"#), "\(asked)")
+    #expect(asked.contains(#""holdoutPercent":10"#), "\(asked)")
     let made = try await command(
       campaign + upload + ["--send-at", "2099-01-31T09:00:00+01:00", "--expires-after", "7d"])
     #expect(made.status == 0, "\(made)")

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushStore
 internal import PushWire
 internal import Testing
 
@@ -150,6 +151,8 @@ struct AppSettingTests {
         quiet-hours: "22:00-08:00"
         audiences: { bytes: 1GiB }
         campaigns: { unfinished: 5 }
+        caps: [{ per: 24h, count: 3 }, { per: 7d, count: 10 }]
+        holdout-percent: 5
         feedback: { every: 1h, service: "localhost:1" }
       """
     let app = try #require(try DeploymentConfiguration.parse(text, file: "/c.yaml").apps.first)
@@ -158,6 +161,21 @@ struct AppSettingTests {
     #expect(tenant.app == app)
     #expect(tenant.queueByteCount == 1 << 20)
     #expect(tenant.feedbackInterval == .seconds(3600))
+    #expect(tenant.caps.map(\.count) == [3, 10])
+    #expect(tenant.caps.map(\.span) == [86_400_000, 7 * 86_400_000])
+    #expect(tenant.holdoutPercent == 5)
+    for wrong in [
+      "caps: 3", "caps: [{ per: 24h }]", "caps: [{ count: 3 }]", "caps: [{ per: 24h, count: 0 }]",
+      "caps: [{ per: 1s, count: 3 }]", "caps: [{ per: 32d, count: 3 }]", "caps: [{ per: 24h, count: 3, of: user }]",
+      "caps: [\([String](repeating: "{ per: 24h, count: 3 }", count: 5).joined(separator: ", "))]",
+      "holdout-percent: 0", "holdout-percent: 100", "holdout-percent: 5%",
+    ] {
+      let key =
+        wrong.hasPrefix("caps") ? "caps: [{ per: 24h, count: 3 }, { per: 7d, count: 10 }]" : "holdout-percent: 5"
+      #expect(throws: ConfigurationError.self, "\(wrong)") {
+        try ServerConfiguration.parse(text.replacing(key, with: wrong), file: "/c.yaml")
+      }
+    }
     for (key, wrong) in [("queue:", "queu:"), ("unfinished", "unfinishd"), ("retention:", "retenton:")] {
       #expect(throws: ConfigurationError.self) {
         try DeploymentConfiguration.parse(text.replacing(key, with: wrong), file: "/c.yaml")

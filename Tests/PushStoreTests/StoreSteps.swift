@@ -21,6 +21,11 @@ enum StoreSteps {
   private static func notification(_ line: UInt32) -> StoredNotificationID {
     StoredNotificationID(run: run, line: line)
   }
+  private static func admission(_ number: UInt64) -> AdmissionRequest {
+    AdmissionRequest(
+      app: "news", campaign: StoredUUID(high: 4, low: number), members: [[1], [2]],
+      caps: [FrequencyCap(span: 1_000, count: 1)], now: at(6))
+  }
   private static func device(_ number: Int) -> DeviceRegistration {
     var device = DeviceRegistration(
       token: [UInt8(number >> 8), UInt8(number & 255)], newID: StoredUUID(high: 1, low: UInt64(number)),
@@ -61,6 +66,13 @@ enum StoreSteps {
     } isDone: {
       try await $0.activityTokens(of: .startable("match"), app: "news", devices: nil, since: at(6)).map(\.token)
         == [[9, 1]]
+    },
+    Step(name: "a campaign that is counted for caps") { store in
+      _ = try await store.notAdmitted(admission(1))
+    } isDone: {
+      var other = admission(2)
+      other.isTrial = true
+      return try await $0.notAdmitted(other).count == 2
     },
     Step(name: "outcomes of a run") { store in
       var changes = IntakeChanges()

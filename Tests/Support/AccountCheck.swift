@@ -69,7 +69,7 @@ package struct AccountCheck {
     case .rejected(.closedWithoutReason): kills(token) ? nil : "is rejected as poison, but is harmless"
     case .cancelled, .expired: arrivals == 0 ? nil : "is counted as \(outcome) but arrived"
     case .held, .unknown: nil
-    case .accepted, .rejected, .suppressed: "ended as \(outcome)"
+    case .accepted, .rejected, .suppressed, .capped, .holdout: "ended as \(outcome)"
     }
   }
 }

@@ -16,6 +16,10 @@ public struct CampaignAccount: Hashable, Sendable {
   public var rejectedByReason: [String: Int] = [:]
   /// See ``PushOutcome/suppressed``.
   public var suppressed = 0
+  /// See ``PushOutcome/capped``.
+  public var capped = 0
+  /// See ``PushOutcome/holdout``.
+  public var holdout = 0
   /// See ``PushOutcome/expired``.
   public var expired = 0
   /// See ``PushOutcome/held``.
@@ -39,8 +43,9 @@ public struct CampaignAccount: Hashable, Sendable {
   public var accepted: Int { confirmed + quiet }
   /// Rejected notifications, whatever the reason.
   public var rejected: Int { rejectedByReason.values.reduce(0, +) }
-  /// ``suppressed``, ``expired``, ``held``, ``cancelled`` and ``unknown`` together.
-  public var others: Int { suppressed + expired + held + cancelled + unknown }
+  /// ``suppressed``, ``capped``, ``holdout``, ``expired``, ``held``, ``cancelled`` and ``unknown``
+  /// together.
+  public var others: Int { suppressed + capped + holdout + expired + held + cancelled + unknown }
   /// Notifications with an outcome.
   public var settled: Int { accepted + rejected + others }
   /// Notifications without one yet.
@@ -50,6 +55,8 @@ public struct CampaignAccount: Hashable, Sendable {
     (submitted, confirmed, quiet) = (engine.submitted, engine.confirmed, engine.quiet)
     for (reason, count) in engine.rejected { rejectedByReason[reason.description, default: 0] += count }
     suppressed = engine.suppressed
+    capped = engine.capped
+    holdout = engine.holdout
     expired = engine.expired
     held = engine.held
     cancelled = engine.cancelled
@@ -69,6 +76,8 @@ extension CampaignAccount {
     sum.quiet += second.quiet
     sum.rejectedByReason.merge(second.rejectedByReason, uniquingKeysWith: +)
     sum.suppressed += second.suppressed
+    sum.capped += second.capped
+    sum.holdout += second.holdout
     sum.expired += second.expired
     sum.held += second.held
     sum.cancelled += second.cancelled

@@ -9,6 +9,12 @@ public enum PushOutcome: Hashable, Sendable {
   case rejected(Rejection)
   /// Not sent: the feedback service says that the device is gone.
   case suppressed
+  /// Not sent: its user has got as many campaigns lately as the app's caps allow. Only campaigns to
+  /// the stored devices of `carillon serve` end so.
+  case capped
+  /// Not sent: its user belongs to the holdout group. Only campaigns to the stored devices of
+  /// `carillon serve` end so.
+  case holdout
   /// Not sent: its expiration date had passed when its turn came.
   case expired
   /// It may have arrived. The app's policy is to keep such notifications for a person to decide:
@@ -67,6 +73,8 @@ extension PushOutcome {
     case .accepted(.quiet): self = .accepted(.quiet)
     case .rejected(let rejection): self = .rejected(Rejection(rejection, goneSince: milliseconds))
     case .suppressed: self = .suppressed
+    case .capped: self = .capped
+    case .holdout: self = .holdout
     case .expired: self = .expired
     case .held: self = .held
     case .cancelled: self = .cancelled

@@ -19,6 +19,8 @@ enum AccountTable {
     for app in account.apps { reasons.merge(app.account.rejectedByReason, uniquingKeysWith: +) }
     for (reason, _) in AccountSnapshot.inOrder(reasons) { add("  \(reason)") { $0.rejectedByReason[reason] ?? 0 } }
     add("suppressed") { $0.suppressed }
+    add("capped") { $0.capped }
+    add("holdout") { $0.holdout }
     add("expired") { $0.expired }
     add("held") { $0.held }
     add("cancelled") { $0.cancelled }

@@ -47,6 +47,9 @@ struct CampaignCreateCommand: AsyncParsableCommand {
   var expiresAfter: String?
   @Option(help: .init("Nothing is sent in these hours, such as 22:00-08:00, or off.", valueName: "hours"))
   var quietHours: String?
+  @Option(help: .init("So many per cent of the users do not get it, to compare with them.", valueName: "percent"))
+  var holdout: Int?
+  @Flag(help: "Users get it even if the app's caps are reached.") var ignoreCaps = false
   @Flag(help: "Count the audience and check the payloads; send nothing.") var dryRun = false
   @Flag(help: "Start it.") var start = false
   @Flag(help: "Show its progress until it ends.") var watch = false
@@ -58,6 +61,7 @@ struct CampaignCreateCommand: AsyncParsableCommand {
     if oncePerUser || activity != nil || activityType != nil, !devices {
       throw ValidationError("--once-per-user, --activity and --activity-type need --devices.")
     }
+    if holdout != nil || ignoreCaps, !devices { throw ValidationError("--holdout and --ignore-caps need --devices.") }
     guard sendAt == nil || localTime == nil else { throw ValidationError("Use --send-at or --local-time, not both.") }
     if localTime == nil, missingTimeZone != nil || past != nil {
       throw ValidationError("--missing-time-zone and --past need --local-time.")
@@ -109,6 +113,7 @@ struct CampaignCreateCommand: AsyncParsableCommand {
       "/localSend/missingTimeZone": ("--missing-time-zone", missingTimeZone), "/rateLimit": ("--rate-limit", rateLimit),
       "/expiresAfter": ("--expires-after", expiresAfter), "/quietHours": ("--quiet-hours", quietHours),
       "/audience/activity": ("--activity", activity), "/audience/activityType": ("--activity-type", activityType),
+      "/holdoutPercent": ("--holdout", holdout.map(String.init)),
     ]
     guard let field = failure.field, let (flag, value) = values[field.pointer], let value else { return failure }
     return CommandFailure.usage("\(flag) \(value.cited): \(field.detail)")
@@ -158,6 +163,8 @@ struct CampaignCreateCommand: AsyncParsableCommand {
       members.append(JSONMember("expiresAfter", .integer(seconds)))
     }
     members += member("quietHours", quietHours)
+    if let holdout { members.append(JSONMember("holdoutPercent", .integer(holdout))) }
+    if ignoreCaps { members.append(JSONMember("ignoreCaps", .bool(true))) }
     if dryRun { members.append(JSONMember("dryRun", .bool(true))) }
     return .object(members)
   }

@@ -221,7 +221,10 @@ extension GatewayRecord.Key {
 extension CampaignAccount {
   /// The outcomes that have no reason.
   fileprivate var withoutReason: [(outcome: Outcome.Kind, count: Int)] {
-    [(.suppressed, suppressed), (.expired, expired), (.held, held), (.cancelled, cancelled), (.unknown, unknown)]
+    [
+      (.suppressed, suppressed), (.capped, capped), (.holdout, holdout), (.expired, expired), (.held, held),
+      (.cancelled, cancelled), (.unknown, unknown),
+    ]
   }
 }
 

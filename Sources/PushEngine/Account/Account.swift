@@ -9,6 +9,8 @@ package struct Account: Hashable, Sendable {
   package var quiet = 0
   package var rejected: [Rejection: Int] = [:]
   package var suppressed = 0
+  package var capped = 0
+  package var holdout = 0
   package var expired = 0
   package var held = 0
   package var cancelled = 0
@@ -27,7 +29,9 @@ package struct Account: Hashable, Sendable {
   package var accepted: Int { confirmed + quiet }
   package var rejectedTotal: Int { rejected.values.reduce(0, +) }
   /// Notifications with an outcome.
-  package var settled: Int { accepted + rejectedTotal + suppressed + expired + held + cancelled + unknown }
+  package var settled: Int { accepted + rejectedTotal + withheld + expired + held + cancelled + unknown }
+  /// Those that could have been sent, and were not to be.
+  package var withheld: Int { suppressed + capped + holdout }
   /// Notifications without an outcome.
   package var inFlight: Int { submitted - settled }
 
@@ -37,6 +41,8 @@ package struct Account: Hashable, Sendable {
     case .accepted(.quiet): quiet += count
     case .rejected(let reason): rejected[reason, default: 0] += count
     case .suppressed: suppressed += count
+    case .capped: capped += count
+    case .holdout: holdout += count
     case .expired: expired += count
     case .held: held += count
     case .cancelled: cancelled += count
@@ -66,6 +72,8 @@ package struct Account: Hashable, Sendable {
     quiet += factor * other.quiet
     for (reason, count) in other.rejected { rejected[reason, default: 0] += factor * count }
     suppressed += factor * other.suppressed
+    capped += factor * other.capped
+    holdout += factor * other.holdout
     expired += factor * other.expired
     held += factor * other.held
     cancelled += factor * other.cancelled

@@ -23,14 +23,28 @@ package struct AudienceEntry: Sendable {
     case payloadTooLarge
     /// The device is known to be gone.
     case suppressed
+    /// Its user has got enough lately.
+    case capped
+    /// Its user is to get nothing.
+    case holdout
 
     /// The outcome of a line that is not sent; nil if it is.
-    var outcome: Outcome? { self == .suppressed ? .suppressed : rejection.map(Outcome.rejected) }
+    var outcome: Outcome? { withheld ?? rejection.map(Outcome.rejected) }
 
-    /// Why a line cannot be sent; nil if it can, or is suppressed.
+    /// The outcome of a line that could be sent, and must not be.
+    var withheld: Outcome? {
+      switch self {
+      case .suppressed: .suppressed
+      case .capped: .capped
+      case .holdout: .holdout
+      default: nil
+      }
+    }
+
+    /// Why a line cannot be sent; nil if it can, or must not be.
     package var rejection: Rejection? {
       switch self {
-      case .ready, .suppressed: nil
+      case .ready, .suppressed, .capped, .holdout: nil
       case .malformedToken: .malformedToken
       case .payloadTooLarge: .payloadTooLarge
       case .malformedRow: .unusableLine(.row)
@@ -181,7 +195,7 @@ package struct AudienceEntry: Sendable {
   package func text(of entry: AudienceEntry) -> String {
     let bytes = unsafe token(of: entry)
     switch entry.kind {
-    case .ready, .payloadTooLarge, .suppressed, .malformedIdentifier, .malformedCollapseIdentifier:
+    case .ready, .payloadTooLarge, .suppressed, .capped, .holdout, .malformedIdentifier, .malformedCollapseIdentifier:
       return unsafe Digest.hexadecimal(bytes)
     case .malformedToken, .malformedRow, .malformedText, .overlongLine:
       return unsafe String(decoding: bytes, as: UTF8.self)

@@ -29,7 +29,7 @@ struct AudienceProgress {
     guard chunk.readyCount < chunk.count else { return position }
     for index in recordedCount..<end {
       let kind = chunk[index].kind
-      if kind == .suppressed { position.suppressed += 1 }
+      if let outcome = kind.withheld { position.withheld.count(outcome, 1) }
       if let rejection = kind.rejection { position.rejected[rejection, default: 0] += 1 }
     }
     return position

@@ -138,15 +138,17 @@ package final class PagedAudience<Entry: Sendable>: AudienceSource {
 extension AudienceChunk {
   /// Adds an entry whose line is its key. False: there is no room for it.
   ///
-  /// - Parameter token: nil: nothing can be sent to it any more, so that it is suppressed.
-  package func append(key: Int64, token: TokenBytes?, payload: [UInt8], isSuppressed: Bool) -> Bool {
+  /// - Parameters:
+  ///   - token: nil: nothing can be sent to it any more, so that it is suppressed.
+  ///   - kind: ready, or why nothing must be sent to it.
+  package func append(key: Int64, token: TokenBytes?, payload: [UInt8], kind: AudienceEntry.Kind) -> Bool {
     guard hasRoom(payloadByteCount: payload.count) else { return false }
     let line = UInt64(clamping: key)
     if count == 0 { mark = AudienceMark(offset: line - 1, line: line) }
-    if let token, !isSuppressed {
+    if let token, kind == .ready {
       append(line: line, token: token, payload: payload)
     } else {
-      appendUnusable(line: line, token: token, .suppressed)
+      appendUnusable(line: line, token: token, kind == .ready ? .suppressed : kind)
     }
     return true
   }

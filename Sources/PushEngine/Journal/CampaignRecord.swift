@@ -53,7 +53,7 @@ package struct JournalledCampaign: Hashable, Sendable {
 extension JournalledCampaign {
   var byteCount: Int {
     8 + 8 + 4 + 4 + app.utf8.count + 1 + 8 + 5 + 1 + (1 + (headers?.byteCount ?? 0)) + 16
-      + RecordWriter.byteCount(context) + account.byteCount + 24
+      + RecordWriter.byteCount(context) + account.byteCount + 24 + (hasFurtherCounts ? 16 : 0)
   }
 
   func write(to record: inout RecordWriter) {
@@ -73,7 +73,11 @@ extension JournalledCampaign {
     record.write(context)
     account.write(to: &record)
     for value in [mark.offset, mark.line, readLine] { record.write(value) }
+    if hasFurtherCounts { for count in [account.capped, account.holdout] { record.write(UInt64(count)) } }
   }
+
+  /// Outcomes that older journals do not know stand at the end.
+  private var hasFurtherCounts: Bool { account.capped + account.holdout > 0 }
 
   init(reading record: inout RecordReader) throws(RecordError) {
     number = try record.read()
@@ -94,6 +98,7 @@ extension JournalledCampaign {
     account = try Account(reading: &record)
     mark = AudienceMark(offset: try record.readPlace(), line: try record.readPlace())
     readLine = try record.readPlace()
+    if record.remaining > 0 { (account.capped, account.holdout) = (try record.readCount(), try record.readCount()) }
   }
 }
 

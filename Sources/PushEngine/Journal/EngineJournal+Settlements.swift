@@ -163,5 +163,5 @@ extension JournalEvent {
 
 extension AudiencePosition {
   /// Lists name the lines before it that were rejected or left out.
-  var preparation: Preparation { suppressed > 0 || !rejected.isEmpty ? .lists : .least }
+  var preparation: Preparation { withheld.isEmpty && rejected.isEmpty ? .least : .lists }
 }

@@ -4,7 +4,7 @@
 /// ```
 /// lane u64 · from u64 · to u64 · campaign u64 · count u32 · flags u8
 /// position 60 bytes, if flagged           how far the audience has been read
-/// suppressed lines u32, if flagged
+/// suppressed lines u32, if flagged; or suppressed, capped and held out ones, u32 each, if flagged
 /// source 8 + 16 bytes, newly doubted u32, if flagged
 /// first line u64, and the others too unless they are consecutive
 /// token lengths u8 each, unless all have 32 bytes
@@ -40,13 +40,15 @@ struct EnqueueHeader: Hashable, Sendable {
     static let rewritten: UInt8 = 8
     static let moved: UInt8 = 16
     static let suppressed: UInt8 = 32
+    static let withheld: UInt8 = 64
   }
 
   /// The size of the longest header.
-  static let byteCountLimit = JournalledRun.byteCount + 1 + AudiencePosition.byteCount + 4 + 28
+  static let byteCountLimit =
+    JournalledRun.byteCount + 1 + AudiencePosition.byteCount + WithheldCounts.Form.all.byteCount + 28
 
   var byteCount: Int {
-    JournalledRun.byteCount + 1 + (position.map { AudiencePosition.byteCount + $0.suppressedByteCount } ?? 0)
+    JournalledRun.byteCount + 1 + (position.map { AudiencePosition.byteCount + $0.withheld.form.byteCount } ?? 0)
       + (source == nil ? 0 : 28)
   }
 
@@ -58,11 +60,14 @@ struct EnqueueHeader: Hashable, Sendable {
     if isInDoubt { flags |= Flag.inDoubt }
     if isRewritten { flags |= Flag.rewritten }
     if isMoved { flags |= Flag.moved }
-    let suppressed = position?.suppressed ?? 0
-    if suppressed > 0 { flags |= Flag.suppressed }
+    switch position?.withheld.form {
+    case .suppressed: flags |= Flag.suppressed
+    case .all: flags |= Flag.withheld
+    case .nothing, nil: break
+    }
     record.write(flags)
     position?.write(to: &record)
-    if suppressed > 0 { record.write(UInt32(clamping: suppressed)) }
+    position?.withheld.write(to: &record)
     if let source {
       record.write(source.lane)
       record.write(source.range)
@@ -82,9 +87,9 @@ struct EnqueueHeader: Hashable, Sendable {
     run = try JournalledRun(reading: &record)
     let flags = try record.read(UInt8.self)
     position = flags & Flag.position == 0 ? nil : try AudiencePosition(reading: &record)
-    if flags & Flag.suppressed != 0 {
-      let suppressed = Int(try record.read(UInt32.self))
-      position?.suppressed = suppressed
+    if flags & (Flag.suppressed | Flag.withheld) != 0 {
+      let withheld = try WithheldCounts(flags & Flag.withheld != 0 ? .all : .suppressed, reading: &record)
+      position?.withheld = withheld
     }
     if flags & Flag.source != 0 {
       source = Source(

@@ -156,7 +156,7 @@ extension JournalledCampaign {
     readLine = position.readLine
     account.submitted = position.submitted
     for (reason, count) in position.rejected { account.count(.rejected(reason), count) }
-    if position.suppressed > 0 { account.count(.suppressed, position.suppressed) }
+    account.count(position.withheld)
   }
 }
 

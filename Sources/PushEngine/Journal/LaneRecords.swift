@@ -76,13 +76,10 @@ struct AudiencePosition: Hashable, Sendable {
   /// Lines since the last position that could not be sent, by reason; each reason is one of
   /// ``Rejection/atIntake``.
   var rejected: [Rejection: Int]
-  /// Lines since the last position whose devices are known to be gone. Not among the bytes of the
-  /// position: a record says by its kind or a flag whether this number follows, so that the records
-  /// of older journals stay readable.
-  var suppressed = 0
-
-  /// The bytes of ``suppressed``, if there are some.
-  var suppressedByteCount: Int { suppressed > 0 ? 4 : 0 }
+  /// Lines since the last position to which nothing was sent although it could have been. Not
+  /// among the bytes of the position: a record says by its kind or a flag whether they follow, so
+  /// that the records of older journals stay readable.
+  var withheld = WithheldCounts()
 
   func write(to record: inout RecordWriter) {
     for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
@@ -113,6 +110,8 @@ extension JournalEvent {
     case numbersTaken, ended, answered, withdrawn, rewound
     /// A position with suppressed lines.
     case positionSuppressed
+    /// A position with others to which nothing was sent.
+    case positionWithheld
   }
 
   var kind: Kind {
@@ -125,7 +124,12 @@ extension JournalEvent {
     case .doubted: .doubted
     case .resolved: .resolved
     case .resent: .resent
-    case .position(_, let position): position.suppressed > 0 ? .positionSuppressed : .position
+    case .position(_, let position):
+      switch position.withheld.form {
+      case .nothing: .position
+      case .suppressed: .positionSuppressed
+      case .all: .positionWithheld
+      }
     case .numbersTaken: .numbersTaken
     case .ended: .ended
     case .answered: .answered
@@ -142,7 +146,7 @@ extension JournalEvent {
     case .returned, .withdrawn: JournalledRun.byteCount + 1
     case .doubted: JournalledRun.byteCount + 4
     case .resent: 8 + 4
-    case .position(_, let position): 8 + AudiencePosition.byteCount + position.suppressedByteCount
+    case .position(_, let position): 8 + AudiencePosition.byteCount + position.withheld.form.byteCount
     case .numbersTaken, .ended: 8
     }
   }
@@ -173,7 +177,7 @@ extension JournalEvent {
     case .position(let campaign, let position):
       record.write(campaign)
       position.write(to: &record)
-      if position.suppressed > 0 { record.write(UInt32(clamping: position.suppressed)) }
+      position.withheld.write(to: &record)
     case .numbersTaken(let number), .ended(let number): record.write(number)
     }
   }
@@ -191,14 +195,19 @@ extension JournalEvent {
     case .resolved: self = .resolved(try JournalledRun(reading: &record), try Outcome(reading: &record))
     case .resent: self = .resent(campaign: try record.read(), count: Int(try record.read(UInt32.self)))
     case .position: self = .position(campaign: try record.read(), try AudiencePosition(reading: &record))
-    case .positionSuppressed:
-      let campaign = try record.read(UInt64.self)
-      var position = try AudiencePosition(reading: &record)
-      position.suppressed = Int(try record.read(UInt32.self))
-      self = .position(campaign: campaign, position)
+    case .positionSuppressed: self = try .position(withheld: .suppressed, reading: &record)
+    case .positionWithheld: self = try .position(withheld: .all, reading: &record)
     case .ended: self = .ended(campaign: try record.read())
     case .numbersTaken: self = .numbersTaken(below: try record.read())
     case .payload, .campaign, .lane, .enqueue, nil: throw .unknownKind(kind)
     }
+  }
+  private static func position(
+    withheld form: WithheldCounts.Form, reading record: inout RecordReader
+  ) throws(RecordError) -> JournalEvent {
+    let campaign = try record.read(UInt64.self)
+    var position = try AudiencePosition(reading: &record)
+    position.withheld = try WithheldCounts(form, reading: &record)
+    return .position(campaign: campaign, position)
   }
 }

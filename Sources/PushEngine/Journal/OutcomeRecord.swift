@@ -19,6 +19,8 @@ extension Outcome {
       case .held: 6
       case .cancelled: 7
       case .unknown: 8
+      case .capped: 9
+      case .holdout: 10
       }
     record.write(kind)
     if case .rejected(let reason) = self {
@@ -44,6 +46,8 @@ extension Outcome {
     case 6: self = .held
     case 7: self = .cancelled
     case 8: self = .unknown
+    case 9: self = .capped
+    case 10: self = .holdout
     default: throw .outOfRange
     }
   }

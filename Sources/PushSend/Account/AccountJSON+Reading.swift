@@ -31,7 +31,7 @@ extension AccountJSON {
     }
 
     private enum Key: String, CodingKey {
-      case submitted, accepted, rejected, suppressed, expired, held, cancelled, unknown
+      case submitted, accepted, rejected, suppressed, capped, holdout, expired, held, cancelled, unknown
       case resent, possibleDuplicates, possibleCopies, notes
     }
 
@@ -45,6 +45,9 @@ extension AccountJSON {
       account.quiet = accepted.quiet
       account.rejectedByReason = try values.decode(Rejected.self, forKey: .rejected).byReason
       account.suppressed = try count(.suppressed)
+      // Older accounts do not have them.
+      account.capped = try values.decodeIfPresent(Int.self, forKey: .capped) ?? 0
+      account.holdout = try values.decodeIfPresent(Int.self, forKey: .holdout) ?? 0
       account.expired = try count(.expired)
       account.held = try count(.held)
       account.cancelled = try count(.cancelled)

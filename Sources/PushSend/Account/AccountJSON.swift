@@ -31,6 +31,8 @@ package enum AccountJSON {
       }
     }
     json.field("suppressed", account.suppressed)
+    json.field("capped", account.capped)
+    json.field("holdout", account.holdout)
     json.field("expired", account.expired)
     json.field("held", account.held)
     json.field("cancelled", account.cancelled)

@@ -99,8 +99,9 @@ extension OutcomesRestoration.Source {
   /// By outcome, how many rows the list has too few.
   func missing(_ listed: OutcomesHistory.Listed) -> [Outcome.Kind: Int] {
     let expected: [Outcome.Kind: Int] = [
-      .rejected: account.rejectedTotal, .suppressed: account.suppressed, .expired: account.expired,
-      .held: account.held, .cancelled: account.cancelled, .unknown: account.unknown - lost,
+      .rejected: account.rejectedTotal, .suppressed: account.suppressed, .capped: account.capped,
+      .holdout: account.holdout, .expired: account.expired, .held: account.held, .cancelled: account.cancelled,
+      .unknown: account.unknown - lost,
     ]
     return expected.reduce(into: [:]) { missing, entry in
       let count = entry.value - (listed.counts[entry.key] ?? 0)

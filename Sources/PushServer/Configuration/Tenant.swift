@@ -1,6 +1,7 @@
 package import Carillon
 internal import Foundation
 internal import PushService
+package import PushStore
 
 /// An app of `carillon serve`: its configuration, and what only the service needs. All of the
 /// latter counts at once when the file is read again.
@@ -21,17 +22,24 @@ package struct Tenant: Hashable, Sendable {
   package var openCampaignCount = 500
   /// `feedback: { every }`: how often feedback is read (binary). Zero: never. Default: daily.
   package var feedbackInterval = Duration.seconds(86_400)
+  /// `caps`: how many campaigns each user may get in a time. Default: any number.
+  package var caps: [FrequencyCap] = []
+  /// `holdout-percent`: of users, who get none of its campaigns. Nil: all get them.
+  package var holdoutPercent: Int?
   /// Where its outcomes are delivered. Nil: nowhere.
   package var webhook: Webhook?
 
   package init(_ app: AppConfiguration) { self.app = app }
+
+  /// The longest time of a cap.
+  static let capLimit = Duration.seconds(31 * 86_400)
 
   package var id: String { app.id }
 
   /// The keys of the file that only a service reads.
   static let keys = [
     "bridge.clients", "time-zone", "quiet-hours", "audiences.bytes", "campaigns.unfinished", "queue.bytes",
-    "feedback.every", "webhook",
+    "feedback.every", "webhook", "caps", "holdout-percent",
   ]
 }
 
@@ -63,6 +71,8 @@ extension Tenant {
       feedbackInterval =
         try value.text() == "never" ? .zero : try value.duration(in: .seconds(1) ... .seconds(30 * 86_400))
     case "webhook": webhook = try Webhook(value)
+    case "caps": caps = try value.caps()
+    case "holdout-percent": holdoutPercent = try value.integer(in: CampaignPlan.holdoutRange)
     default: break
     }
   }
@@ -76,6 +86,23 @@ extension YAMLNode {
       throw error("must be a time zone, such as Europe/Berlin, not \(name.cited)")
     }
     return name
+  }
+
+  fileprivate func caps() throws(ConfigurationError) -> [FrequencyCap] {
+    let nodes = try list()
+    guard nodes.count <= 4 else { throw error("has \(nodes.count) caps; at most 4 can be kept") }
+    var caps: [FrequencyCap] = []
+    for node in nodes {
+      var reader = try YAMLReader(node)
+      guard let per = reader.take("per"), let count = reader.take("count") else {
+        throw node.error("must be a time and a number, as in { per: 24h, count: 3 }")
+      }
+      let span = try per.duration(in: .seconds(60)...Tenant.capLimit)
+      caps.append(
+        FrequencyCap(span: span.components.seconds * 1_000, count: try count.integer(in: 1...1_000)))
+      try reader.finish()
+    }
+    return caps
   }
 
   fileprivate func quietHours() throws(ConfigurationError) -> String {
@@ -95,5 +122,6 @@ extension CampaignTimes.App {
     quietHours = tenant?.quietHours.flatMap { QuietHours($0) }
     audienceByteLimit = tenant.map { Int64($0.audienceByteCount) } ?? .max
     openCampaignLimit = tenant?.openCampaignCount ?? .max
+    (caps, holdoutPercent) = (tenant?.caps ?? [], tenant?.holdoutPercent)
   }
 }

@@ -23,7 +23,11 @@ struct CampaignFunnel {
       Part(name: "accepted", style: "accepted", count: account.accepted),
       Part(name: "rejected", style: "others", count: account.rejected),
       Part(name: "suppressed", style: "suppressed", count: account.suppressed),
-      Part(name: "other outcomes", style: "ended", count: account.others - account.suppressed),
+      Part(name: "capped", style: "capped", count: account.capped),
+      Part(name: "holdout", style: "holdout", count: account.holdout),
+      Part(
+        name: "other outcomes", style: "ended",
+        count: account.others - account.suppressed - account.capped - account.holdout),
       Part(name: "in flight", style: "flying", count: account.inFlight),
       Part(name: "not yet read", style: "unread", count: unread),
     ].filter { $0.count > 0 }

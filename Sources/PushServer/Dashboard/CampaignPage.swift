@@ -139,7 +139,8 @@ extension Dashboard {
       lines.append(("rejected", reason, count))
     }
     lines += [
-      ("suppressed", "", account.suppressed), ("expired", "", account.expired), ("held", "", account.held),
+      ("suppressed", "", account.suppressed), ("capped", "", account.capped),
+      ("holdout", "", account.holdout), ("expired", "", account.expired), ("held", "", account.held),
       ("cancelled", "", account.cancelled), ("unknown", "", account.unknown), ("in flight", "", account.inFlight),
     ]
     let rows = lines.filter { $0.2 > 0 }.map { outcome, reason, count -> HTML in
@@ -223,6 +224,7 @@ extension Dashboard {
   private static let titles = [
     "audience": "Filter", "rateLimit": "Rate limit", "quietHours": "Quiet hours", "expiresAfter": "Expires after",
     "localSend": "Local time", "variants": "Variants", "dryRun": "Dry run",
+    "ignoreCaps": "Ignores caps", "holdoutPercent": "Holdout group",
   ]
 
   private static func text(_ member: JSONMember) -> String {
@@ -230,6 +232,7 @@ extension Dashboard {
     switch (member.key, member.value) {
     case ("rateLimit", _): return "\(text) notifications/s"
     case ("expiresAfter", _): return "\(text) s"
+    case ("holdoutPercent", _): return "\(text) %"
     case ("variants", .object(let languages)): return languages.map(\.key).joined(separator: ", ")
     case (_, .string(let string)): return string
     default: return text

@@ -138,11 +138,15 @@ extension DashboardAssets {
     .funnel { display: block; width: 100%; height: 1.6rem; border-radius: 5px; }
     .funnel .accepted { fill: var(--good); }
     .funnel .others { fill: var(--bad); }
-    .funnel .suppressed { fill: var(--warn); }
+    .funnel .suppressed, .funnel .capped, .funnel .holdout { fill: var(--warn); }
+    .funnel .capped { opacity: .65; }
+    .funnel .holdout { opacity: .35; }
     .funnel .ended { fill: var(--soft); }
     .funnel .flying { fill: var(--accent); }
     .funnel .unread { fill: var(--line); }
-    .key.suppressed::before { background: var(--warn); }
+    .key.suppressed::before, .key.capped::before, .key.holdout::before { background: var(--warn); }
+    .key.capped::before { opacity: .65; }
+    .key.holdout::before { opacity: .35; }
     .key.ended::before { background: var(--soft); }
     .key.flying::before { background: var(--accent); }
     .key.unread::before { background: var(--line); }

@@ -53,6 +53,7 @@ struct UserRoutes: Sendable {
       count += last
     }
     guard count > 0 else { throw Self.missing(user, app.id) }
+    try await store.forgetAdmissions(of: AudienceMemberDigest(user: user, app: app.id).bytes, app: app.id)
     return Response(status: .noContent)
   }
 

@@ -187,6 +187,7 @@ struct Maintenance: Service {
       try await store.forgetRequests(begunBefore: Idempotency.oldest(at: now))
       try await store.forgetActivities(registeredBefore: now.after(seconds: -StoredActivityToken.lifetime))
       try await store.forgetForwarded(before: now.after(seconds: -86_400), life: nil)
+      try await store.forgetAdmissions(before: now.after(seconds: -Tenant.capLimit.components.seconds))
     } catch {
       guard !Task.isCancelled else { return }
       logger.error("the store cannot be written", metadata: ["why": "\(error)"])

@@ -1,5 +1,6 @@
 internal import Carillon
 internal import Foundation
+internal import PushStore
 internal import PushTransport
 internal import PushWire
 
@@ -64,6 +65,11 @@ extension Tenant {
     }
     if let quietHours { sentences.append("campaigns pause during \(quietHours), \(timeZone ?? "UTC")") }
     if quietHours == nil, let timeZone { sentences.append("devices without a time zone are in \(timeZone)") }
+    for cap in caps {
+      let span = Quantity.describe(.milliseconds(cap.span))
+      sentences.append("a user gets at most \(NumberText.count(cap.count, "campaign")) in \(span)")
+    }
+    if let holdoutPercent { sentences.append("\(holdoutPercent) % of its users get no campaigns") }
     if audienceByteCount != usual.audienceByteCount {
       sentences.append("the audiences of its campaigns have at most \(Quantity.describe(byteCount: audienceByteCount))")
     }

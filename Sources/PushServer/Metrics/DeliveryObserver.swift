@@ -40,7 +40,7 @@ extension Outcome {
   fileprivate var isFromGateway: Bool {
     switch self {
     case .accepted, .rejected: true
-    case .suppressed, .expired, .held, .cancelled, .unknown: false
+    case .suppressed, .capped, .holdout, .expired, .held, .cancelled, .unknown: false
     }
   }
 }

@@ -14,8 +14,9 @@ struct OutcomeLabels: Hashable, Sendable {
   static let always: [OutcomeLabels] = [
     OutcomeLabels(.accepted, "confirmed"), OutcomeLabels(.accepted, "quiet"),
     OutcomeLabels(.rejected, "BadDeviceToken"), OutcomeLabels(.rejected, "Unregistered"),
-    OutcomeLabels(.rejected, "other"), OutcomeLabels(.suppressed, ""), OutcomeLabels(.expired, ""),
-    OutcomeLabels(.held, ""), OutcomeLabels(.cancelled, ""), OutcomeLabels(.unknown, ""),
+    OutcomeLabels(.rejected, "other"), OutcomeLabels(.suppressed, ""), OutcomeLabels(.capped, ""),
+    OutcomeLabels(.holdout, ""), OutcomeLabels(.expired, ""), OutcomeLabels(.held, ""), OutcomeLabels(.cancelled, ""),
+    OutcomeLabels(.unknown, ""),
   ]
 
   /// The counts of an account. Reasons that mean the same to a monitor share their labels.
@@ -24,6 +25,8 @@ struct OutcomeLabels: Hashable, Sendable {
       OutcomeLabels(.accepted, "confirmed"): account.confirmed,
       OutcomeLabels(.accepted, "quiet"): account.quiet,
       OutcomeLabels(.suppressed, ""): account.suppressed,
+      OutcomeLabels(.capped, ""): account.capped,
+      OutcomeLabels(.holdout, ""): account.holdout,
       OutcomeLabels(.expired, ""): account.expired,
       OutcomeLabels(.held, ""): account.held,
       OutcomeLabels(.cancelled, ""): account.cancelled,

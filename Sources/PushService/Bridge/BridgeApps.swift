@@ -202,7 +202,8 @@ extension FrameAnswer {
   init(state: String, detail: String) {
     let kind = Outcome.Kind(rawValue: state)
     guard kind == .rejected else {
-      self = [.accepted, .suppressed, .expired].contains(kind) ? .accepted : .refused(.processingError)
+      self =
+        [.accepted, .suppressed, .capped, .holdout, .expired].contains(kind) ? .accepted : .refused(.processingError)
       return
     }
     self = Rejection(text: detail).map { FrameAnswer(.rejected($0)) } ?? .refused(.processingError)

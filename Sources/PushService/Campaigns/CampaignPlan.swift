@@ -31,14 +31,20 @@ package struct CampaignPlan: Sendable {
   private(set) var expiresAfter: Int?
   private(set) var quietHours: QuietHoursChoice?
   private(set) var isDryRun = false
+  /// Those who have got enough lately get it, too.
+  private(set) var ignoresCaps = false
+  /// Of its audience, chosen for this campaign, who do not get it. Nil: none.
+  private(set) var holdoutPercent: Int?
 
   private static let fields =
     FieldReader.notificationFields + [
       "name", "variants", "audience", "sendAt", "localSend", "rateLimit", "expiresAfter", "quietHours", "dryRun",
+      "ignoreCaps", "holdoutPercent",
     ]
   private static let nameLimit = 100
   private static let variantLimit = 200
   private static let rateRange = 1...100_000_000
+  package static let holdoutRange = 1...99
   private static let expiryRange = 0...(366 * 86_400)
 
   /// - Throws: ``Problem`` with 400 naming the field that is wrong.
@@ -84,6 +90,11 @@ package struct CampaignPlan: Sendable {
       quietHours = choice
     }
     isDryRun = try fields.flag("dryRun") ?? false
+    ignoresCaps = try fields.flag("ignoreCaps") ?? false
+    holdoutPercent = try fields.integer("holdoutPercent", in: Self.holdoutRange)
+    guard holdoutPercent == nil || source == .devices else {
+      throw fields.wrong("holdoutPercent", "Only stored devices have holdout groups; an upload is sent as it is.")
+    }
     if let seconds = expiresAfter { notification.expiration = seconds == 0 ? .notStored : .after(.seconds(seconds)) }
   }
 

@@ -91,7 +91,7 @@ private struct AudienceReading {
         devices.append(
           AudienceDevice(
             key: key, token: (row[1] as Blob).bytes,
-            language: try names.name(row[2]), isSuppressed: row[3] ?? false))
+            language: try names.name(row[2]), userID: row[4], isSuppressed: row[3] ?? false))
       }
     }
     guard let first = keys.first, let last = keys.last else { return [] }
@@ -109,7 +109,7 @@ private struct AudienceReading {
   }
 
   private var columns: String {
-    let rest = "language, goneAt >= devices.registeredAt FROM devices"
+    let rest = "language, goneAt >= devices.registeredAt, userID FROM devices"
     guard activity != nil else { return "SELECT number, token, \(rest) WHERE" }
     return """
       SELECT number, known.token, \(rest) CROSS JOIN activityTokens AS known

@@ -10,6 +10,15 @@ enum DeviceSchema {
     CREATE INDEX devicesByUser ON devices (app, userID) WHERE userID IS NOT NULL;
     """
 
+  /// Which campaigns those who are counted for caps were given last; see ``Admissions``.
+  static let admissions = """
+    CREATE TABLE admissions (
+      app TEXT NOT NULL, member BLOB NOT NULL, campaigns BLOB NOT NULL, lastAt INTEGER NOT NULL,
+      PRIMARY KEY (app, member)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX admissionsByAge ON admissions (lastAt);
+    """
+
   /// Where devices are told about Live Activities.
   static let activities = """
     CREATE TABLE activityTokens (

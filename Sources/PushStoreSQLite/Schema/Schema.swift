@@ -37,6 +37,7 @@ enum Schema {
     migrator.registerMigration("22: events") { try $0.execute(sql: Schema.events) }
     migrator.registerMigration("23: Live Activities") { try $0.execute(sql: DeviceSchema.activities) }
     migrator.registerMigration("24: users") { try $0.execute(sql: DeviceSchema.users) }
+    migrator.registerMigration("25: caps") { try $0.execute(sql: DeviceSchema.admissions) }
     return migrator
   }
 

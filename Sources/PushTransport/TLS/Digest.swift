@@ -48,6 +48,10 @@ package enum Digest {
     }
   }
 
+  package static func shortSHA256(_ bytes: [UInt8]) -> (high: UInt64, low: UInt64) {
+    unsafe bytes.withUnsafeBytes { unsafe shortSHA256($0) }
+  }
+
   /// The SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: [UInt8]) -> [UInt8] { unsafe bytes.withUnsafeBytes { unsafe sha256($0) } }
 

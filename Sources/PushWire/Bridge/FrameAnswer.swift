@@ -11,7 +11,7 @@ package enum FrameAnswer: Hashable, Sendable {
     switch outcome {
     // The device is gone, or the notification is: Apple's gateway accepted both, and the feedback
     // service named the device.
-    case .accepted, .suppressed, .expired: self = .accepted
+    case .accepted, .suppressed, .capped, .holdout, .expired: self = .accepted
     case .rejected(let reason): self.init(reason)
     case .held, .cancelled, .unknown: self = .refused(.processingError)
     }

@@ -6,6 +6,10 @@ package enum Outcome: Hashable, Sendable {
   case rejected(Rejection)
   /// Not sent: the feedback service says that the device is gone.
   case suppressed
+  /// Not sent: its user has got as many campaigns lately as the app's caps allow.
+  case capped
+  /// Not sent: its user belongs to those who get nothing, so that others can be compared with them.
+  case holdout
   /// Not sent: its expiration date passed before its turn.
   case expired
   /// It may have arrived. The app's policy is to hold such notifications until a person decides.
@@ -20,10 +24,13 @@ extension Outcome {
   /// What an outcome is called: in lists, the store, the API and pages. The one table of these
   /// words.
   package enum Kind: String, Hashable, Sendable, CaseIterable {
-    case accepted, rejected, suppressed, expired, held, cancelled, unknown
+    case accepted, rejected, suppressed, capped, holdout, expired, held, cancelled, unknown
 
     /// Those that say everything; the others have a ``Outcome/detail``.
     package static let plain = allCases.filter { $0 != .accepted && $0 != .rejected }
+
+    /// It could have been sent, and was not to be.
+    package var isWithheld: Bool { self == .suppressed || self == .capped || self == .holdout }
   }
 
   package var kind: Kind {
@@ -31,6 +38,8 @@ extension Outcome {
     case .accepted: .accepted
     case .rejected: .rejected
     case .suppressed: .suppressed
+    case .capped: .capped
+    case .holdout: .holdout
     case .expired: .expired
     case .held: .held
     case .cancelled: .cancelled
@@ -43,7 +52,7 @@ extension Outcome {
     switch self {
     case .accepted(let confirmation): "\(confirmation)"
     case .rejected(let reason): "\(reason)"
-    case .suppressed, .expired, .held, .cancelled, .unknown: ""
+    case .suppressed, .capped, .holdout, .expired, .held, .cancelled, .unknown: ""
     }
   }
 }

@@ -133,7 +133,7 @@ struct JournalModel {
       position.mark, position.readLine, position.submitted
     )
     for (reason, count) in position.rejected { campaign.account.count(.rejected(reason), count) }
-    if position.suppressed > 0 { campaign.account.count(.suppressed, position.suppressed) }
+    campaign.account.count(position.withheld)
     campaigns[number] = campaign
   }
 

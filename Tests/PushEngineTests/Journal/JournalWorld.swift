@@ -245,8 +245,11 @@ final class JournalWorld {
     for reason in Rejection.atIntake where random.chance(15) {
       position.rejected[reason] = Int.random(in: 1...3, using: &random)
     }
-    if random.chance(20) { position.suppressed = Int.random(in: 1...3, using: &random) }
-    position.submitted += notifications.count + position.rejected.values.reduce(0, +) + position.suppressed
+    if random.chance(20) { position.withheld.suppressed = Int.random(in: 1...3, using: &random) }
+    if random.chance(20) { position.withheld.holdout = Int.random(in: 1...3, using: &random) }
+    position.submitted +=
+      notifications.count + position.rejected.values.reduce(0, +)
+      + position.withheld.suppressed + position.withheld.holdout
     return (notifications, position)
   }
 

@@ -172,7 +172,7 @@ extension SeededGenerator {
   mutating func outcome() -> Outcome {
     pick(
       [
-        .accepted(.confirmed), .accepted(.quiet), .suppressed, .expired, .held, .cancelled, .unknown,
+        .accepted(.confirmed), .accepted(.quiet), .suppressed, .capped, .holdout, .expired, .held, .cancelled, .unknown,
         .rejected(.closedWithoutReason),
         .rejected(.provider(ProviderRefusal(status: 400, reason: nil, otherReason: "Überlast"))),
         .rejected(.provider(ProviderRefusal(status: 451, reason: nil, otherReason: String(repeating: "過", count: 64)))),
@@ -211,7 +211,9 @@ extension SeededGenerator {
         uniqueKeysWithValues: Rejection.atIntake.filter { _ in chance(30) }.map {
           ($0, 1 + count(UInt64(UInt32.max - 1)))
         }))
-    if chance(30) { position.suppressed = 1 + count(UInt64(UInt32.max - 1)) }
+    if chance(30) { position.withheld.suppressed = 1 + count(UInt64(UInt32.max - 1)) }
+    if chance(30) { position.withheld.capped = count(UInt64(UInt32.max)) }
+    if chance(30) { position.withheld.holdout = count(UInt64(UInt32.max)) }
     return position
   }
 

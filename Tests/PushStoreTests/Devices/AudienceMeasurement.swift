@@ -65,6 +65,23 @@ struct AudienceMeasurement {
     }
     #expect(counted == (deviceCount + 1) / 2)
     report("count of one tag of two", counted, counting)
+    for campaign in 1...3 as ClosedRange<UInt64> {
+      var refused = 0
+      let admitting = try await clock.measure {
+        for start in stride(from: 0, to: deviceCount, by: 4_096) {
+          let members = (start..<min(deviceCount, start + 4_096)).map { number in
+            var random = SeededGenerator(seed: UInt64(number))
+            return random.bytes(16)
+          }
+          refused += try await store.notAdmitted(
+            AdmissionRequest(
+              app: "news", campaign: StoredUUID(high: 9, low: campaign), members: members,
+              caps: [FrequencyCap(span: 86_400_000, count: 2)], now: StoreInstant(milliseconds: Int64(campaign)))
+          ).count
+        }
+      }
+      report("counted for caps, campaign \(campaign): \(refused) are capped", deviceCount, admitting)
+    }
     try store.close()
   }
 

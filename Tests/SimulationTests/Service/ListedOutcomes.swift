@@ -48,8 +48,8 @@ struct ListedOutcomes {
       problems.append("\(states.count) of \(sum.submitted) stand in the list of outcomes")
     }
     let counts = [
-      "accepted": sum.accepted, "rejected": sum.rejected, "suppressed": sum.suppressed, "expired": sum.expired,
-      "held": sum.held,
+      "accepted": sum.accepted, "rejected": sum.rejected, "suppressed": sum.suppressed,
+      "capped": sum.capped, "holdout": sum.holdout, "expired": sum.expired, "held": sum.held,
     ]
     for (state, count) in counts.sorted(by: { $0.key < $1.key }) {
       let certain = states.values.count { $0.allSatisfy { $0 == state } }

@@ -33,6 +33,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     /// Such as 22:14-22:20; a process begins at 22:13:20 for the first time.
     var quietHours: String?
     var removedCount: Int
+    /// The app has a holdout group, and caps that some have reached.
+    var withholds = false
     /// What people do, by seconds after the beginning of a process, and in which.
     var actions: [(life: Int, second: Int, Action)]
     /// After how many steps each process is killed, before the last one.
@@ -76,6 +78,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       store.latency = [0...0, 0...5, 10...300].randomElement(using: &random) ?? 0...0
       store.failuresPerMille = [0, 0, 50].randomElement(using: &random) ?? 0
       store.awayPerMille = SimulatedStore.Faults.awayPerMille(seed: seed)
+      withholds = !isUpload && (seed ^ 0xCA9).isMultiple(of: 3)
       actions = []
       for life in 0...lives.count {
         var second = 0
@@ -140,6 +143,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
   private var suppressed: Set<TokenBytes> = []
   private var leftOut: Set<TokenBytes> = []
   private var removed: Set<TokenBytes> = []
+  private var held: Set<TokenBytes> = []
+  private var capped: Set<TokenBytes> = []
   private let wasStarted = Atomic<Bool>(false)
   private let id: StoredUUID
   /// The time of day at which a process begins.
@@ -196,6 +201,22 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
         key: key, id: StoredUUID(high: 0, low: UInt64(key)), token: token.bytes, language: nil, timeZone: zone,
         tags: [], createdAt: now, registeredAt: now, goneAt: isSuppressed ? now : nil)
       storeDisk.change { $0.insert(device, app: "served") }
+      if plan.withholds { withhold(device, token) }
+    }
+  }
+
+  private func withhold(_ device: StoredDevice, _ token: TokenBytes) {
+    let member = AudienceMemberDigest(
+      AudienceDevice(key: device.key, token: device.token, language: nil, isSuppressed: false), app: "served")
+    guard !suppressed.contains(token), !leftOut.contains(token) else { return }
+    if HoldoutGroup(name: "served", percent: 20).has(member) {
+      held.insert(token)
+    } else if device.key.isMultiple(of: 5) {
+      capped.insert(token)
+      let former = AdmissionRequest(
+        app: "served", campaign: StoredUUID(high: 1, low: 1), members: [member.bytes], caps: app.caps,
+        now: StoreInstant(milliseconds: beginsAt - 5_000))
+      storeDisk.change { $0.admit(former) }
     }
   }
 
@@ -251,7 +272,13 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
     storeDisk.change { [campaign] in $0.campaigns[campaign.id] = campaign }
   }
 
-  private var app: CampaignTimes.App { CampaignTimes.App(quietHours: plan.quietHours.flatMap { QuietHours($0) }) }
+  private var app: CampaignTimes.App {
+    var app = CampaignTimes.App(quietHours: plan.quietHours.flatMap { QuietHours($0) })
+    guard plan.withholds else { return app }
+    app.holdoutPercent = 20
+    app.caps = [FrequencyCap(span: 31 * 86_400_000, count: 1)]
+    return app
+  }
 
   private var configuration: AppConfiguration {
     AppConfiguration(
@@ -279,7 +306,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       sum = sum + account
     }
     let isCancelled = contents.campaigns[id]?.status == .cancelled
-    let wanted = Set(tokens).subtracting(suppressed).subtracting(leftOut).subtracting(bad)
+    let wanted = Set(tokens).subtracting(suppressed).subtracting(leftOut).subtracting(bad).subtracting(held)
+      .subtracting(capped)
     let wrong = arrivals.keys.count { !wanted.contains($0) }
     if wrong > 0 { problems.append("\(wrong) must get nothing, and have got it") }
     let missing = wanted.subtracting(removed).count { arrivals[$0] == nil }
@@ -298,7 +326,14 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
       problems.append("\(arrivals.count) have got it: \(sum)")
     }
     // Who cannot be sent to when another node may have done so is unknown.
-    if !isCancelled, sum.unknown > (plan.isShared ? removed.count + suppressed.count : 0) {
+    let withheldCount = suppressed.count + held.count + capped.count
+    for (name, count, expected) in [("held out", sum.holdout, held), ("capped", sum.capped, capped)] {
+      let least = isCancelled || plan.isShared ? 0 : expected.subtracting(removed).count
+      if !(least...max(least, expected.count)).contains(count) {
+        problems.append("\(count) of \(expected.count) are \(name)")
+      }
+    }
+    if !isCancelled, sum.unknown > (plan.isShared ? removed.count + withheldCount : 0) {
       problems.append("\(sum.unknown) are unknown")
     }
     let copies = arrivals.values.reduce(0) { $0 + $1 - 1 }

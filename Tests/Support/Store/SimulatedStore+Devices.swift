@@ -181,7 +181,8 @@ package struct DeviceList: Sendable {
     let present = merges[key] ?? key
     guard let device = device(key: present) else { return nil }
     var found = AudienceDevice(
-      key: key, token: device.token, language: device.language, isSuppressed: device.isSuppressed)
+      key: key, token: device.token, language: device.language, userID: device.userID,
+      isSuppressed: device.isSuppressed)
     if !merges.isEmpty {
       let former = merges.filter { $0.value == present }.keys.sorted()
       found.otherKeys = ([present] + former).filter { $0 != key }

@@ -42,6 +42,8 @@ package struct StoreContents: Sendable {
   var gone: [StoredGoneDevice] = []
   var lastGone: Int64 = 0
   var activities: [(app: String, token: StoredActivityToken)] = []
+  /// By app and member.
+  var admissions: [String: [[UInt8]: Admissions]] = [:]
 
   /// By app.
   package internal(set) var devices: [String: DeviceList] = [:]

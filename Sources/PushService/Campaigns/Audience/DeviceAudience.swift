@@ -4,7 +4,14 @@ internal import PushStore
 internal import PushWire
 
 /// Devices of the store as the audience of a campaign.
-typealias DeviceAudience = PagedAudience<AudienceDevice>
+typealias DeviceAudience = PagedAudience<CampaignMember>
+
+/// A device, and what it is to a campaign.
+struct CampaignMember: Sendable {
+  var device: AudienceDevice
+  /// Ready, or why it does not get it.
+  var kind: AudienceEntry.Kind
+}
 
 extension DeviceAudience {
   /// - Parameter key: of the last device that was read before; 0: none.
@@ -19,11 +26,11 @@ extension DeviceAudience {
 }
 
 extension AudienceChunk {
-  func append(_ device: AudienceDevice, _ payloads: VariantPayloads) -> Bool {
+  func append(_ member: CampaignMember, _ payloads: VariantPayloads) -> Bool {
     // The store has only tokens that were checked, and none of a device that has left.
     append(
-      key: device.key, token: TokenBytes(bytes: device.token), payload: payloads.payload(device.language),
-      isSuppressed: device.isSuppressed)
+      key: member.device.key, token: TokenBytes(bytes: member.device.token),
+      payload: payloads.payload(member.device.language), kind: member.kind)
   }
 }
 

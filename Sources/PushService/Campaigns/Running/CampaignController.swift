@@ -16,6 +16,8 @@ package final class CampaignController: Sendable {
     case skipsOnResume
     /// Members that are not fixed yet are not waited for.
     case outrunsTheCut
+    /// Whoever is read once more is counted for caps as for another campaign.
+    case countsAgain
   }
 
   package let store: any Store

@@ -12,6 +12,7 @@ struct CampaignParts: Sendable {
   let store: any Store
   let clock: any ServiceClock
   let live: LiveCampaign
+  let schedule: CampaignSchedule
   let plantedMistake: CampaignController.PlantedMistake?
 
   var spool: CampaignSpool { files.spool }
@@ -68,16 +69,29 @@ struct CampaignParts: Sendable {
   func pages(
     _ part: StoredCampaignPart, of record: StoredCampaign, _ plan: CampaignPlan
   ) -> DeviceAudience.Pages {
-    { [self, app = record.app, activity = plan.filter.activity] key, limit in
+    { [self] key, limit in
       let keys = try await members(part.number, of: record.id, after: key).prefix(limit)
       guard let last = keys.last else { return ([], nil) }
-      return (try await devices(Array(keys), part.number, of: record.id, app: app, activity: activity), last)
+      return (try await devices(Array(keys), part.number, of: record, plan), last)
     }
   }
 
-  /// The devices with these keys, each of them. Those who are not there, or get the campaign with
-  /// another of their keys, have no token.
+  /// The devices with these keys, each of them, and whether they get the campaign. It is counted
+  /// for those who do.
   func devices(
+    _ keys: [Int64], _ part: Int, of record: StoredCampaign, _ plan: CampaignPlan
+  ) async throws -> [CampaignMember] {
+    let found = try await devices(keys, part, of: record.id, app: record.app, activity: plan.filter.activity)
+    guard !live.isOver else {
+      return found.map { CampaignMember(device: $0, kind: $0.isSuppressed ? .suppressed : .ready) }
+    }
+    var withholding = Withholding(plan, of: record, in: schedule.app(record.app), store: store, clock: clock)
+    if plantedMistake == .countsAgain { withholding.campaign = StoredUUID(high: 0, low: clock.uptime.nanoseconds) }
+    return zip(found, try await withholding.kinds(found)).map { CampaignMember(device: $0, kind: $1) }
+  }
+
+  /// Those who are not there, or get the campaign with another of their keys, have no token.
+  private func devices(
     _ keys: [Int64], _ part: Int, of id: StoredUUID, app: String, activity: ActivityName?
   ) async throws -> [AudienceDevice] {
     let found = try await clock.retrying { () throws(StoreError) in

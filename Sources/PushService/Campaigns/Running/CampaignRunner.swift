@@ -166,7 +166,7 @@ package final class CampaignRunner: Service {
     guard leads() else { return }
     let parts = CampaignParts(
       files: files, recorder: recorder, outcomes: outcomes, store: controller.store, clock: controller.clock,
-      live: live, plantedMistake: controller.plantedMistake)
+      live: live, schedule: schedule, plantedMistake: controller.plantedMistake)
     await CampaignDriver(
       controller: controller, deployment: deployment, parts: parts, schedule: schedule, live: live, leads: leads,
       isDraining: isDraining, logger: logger

@@ -29,10 +29,12 @@ struct DryRun: Sendable {
     while let after = key {
       let (page, next) = try await pages(after, 4096)
       account.submitted += page.count
-      account.suppressed += page.count { $0.isSuppressed }
+      account.suppressed += page.count { $0.kind == .suppressed }
+      account.capped += page.count { $0.kind == .capped }
+      account.holdout += page.count { $0.kind == .holdout }
       key = next
     }
-    account.cancelled = account.submitted - account.suppressed
+    account.cancelled = account.submitted - account.settled
     return account
   }
 

@@ -21,6 +21,7 @@ package final class LiveCampaign: Sendable {
     /// Parts that were cut off in this process: only the next process can resume them.
     var lostParts: Set<Int> = []
     var isLeft = false
+    var isOver = false
     var isUploading = false
     var quiet: QuietParts?
     var pace: CampaignPace?
@@ -196,7 +197,14 @@ package final class LiveCampaign: Sendable {
   /// Nil: no part is in quiet hours.
   package var quiet: QuietParts? { state.withLock { $0.quiet } }
 
-  func cancel() { for campaign in campaigns { campaign.cancel() } }
+  /// Nothing more is sent.
+  func cancel() {
+    state.withLock { $0.isOver = true }
+    for campaign in campaigns { campaign.cancel() }
+  }
+
+  /// Whoever is read from now on gets nothing.
+  var isOver: Bool { state.withLock { $0.isOver } }
 
   // MARK: Uploads
 

@@ -6,6 +6,10 @@ package struct CampaignTimes: Sendable {
   package struct App: Sendable {
     package var zone: TimeZone
     package var quietHours: QuietHours?
+    /// Of users, in any campaigns to stored devices. Empty: none.
+    package var caps: [FrequencyCap] = []
+    /// Of users who get none of its campaigns. Nil: none.
+    package var holdoutPercent: Int?
     /// Of all its uploads together.
     package var audienceByteLimit = Int64.max
     /// Of campaigns that have not ended.

@@ -13,7 +13,10 @@ extension CampaignAccount {
     submitted = account.settled
     (resent, possibleDuplicates, possibleCopies) = (0, 0, 0)
     let kinds = rows.compactMap(Self.kind)
-    for (count, kind) in [(\CampaignAccount.suppressed, Outcome.Kind.suppressed), (\.cancelled, .cancelled)] {
+    let notSent: [(WritableKeyPath<CampaignAccount, Int>, Outcome.Kind)] = [
+      (\.suppressed, .suppressed), (\.capped, .capped), (\.holdout, .holdout), (\.cancelled, .cancelled),
+    ]
+    for (count, kind) in notSent {
       let changed = max(0, self[keyPath: count] - kinds.count { $0 == kind })
       self[keyPath: count] -= changed
       unknown += changed

@@ -10,7 +10,7 @@ extension DeviceAudience {
   ///   - devices: those with some keys; one that is there no more has no token.
   convenience init(
     of progress: SegmentProgress, after key: Int64, payloads: VariantPayloads, clock: any ServiceClock,
-    devices: @escaping @Sendable ([Int64]) async throws -> [AudienceDevice]
+    devices: @escaping @Sendable ([Int64]) async throws -> [CampaignMember]
   ) {
     self.init(
       after: key,
@@ -22,7 +22,7 @@ extension DeviceAudience {
       recorded: { progress.recorded(through: $0) },
       take: { page, index, chunk, isPaced in
         progress.read(
-          index..<page.count, isPaced: isPaced, key: { page[$0].key },
+          index..<page.count, isPaced: isPaced, key: { page[$0].device.key },
           { index, fate in
             // A chunk has one fate.
             guard chunk.count == 0 || chunk.fate == fate, chunk.append(page[index], payloads) else { return false }

@@ -161,7 +161,9 @@ final class SegmentCarrier: Sendable {
   private func apply(_ part: SharedPart, to progress: SegmentProgress) {
     guard let campaign = progress.campaign, !progress.isDisowned else { return }
     switch part.status {
-    case .cancelled, .failed: campaign.cancel()
+    case .cancelled, .failed:
+      controller.live(progress.id.campaign)?.cancel()
+      campaign.cancel()
     case .running:
       progress.opened(until: part.openUntil)
       pauseOrResume(progress)
@@ -241,6 +243,7 @@ final class SegmentCarrier: Sendable {
     let live = controller.live(record.id, app: record.app)
     let plan = try live.plan(of: record)
     let isOver = record.status == .cancelled || record.status == .failed
+    if isOver { live.cancel() }
     let progress = try SegmentProgress(
       segment, owner: incarnation(), keys: keys, doubtOutcome: doubtOutcome(record.app), isOver: isOver,
       grants: GrantMachine(bounds: controller.segmentSizes.grants, ahead: ahead(of: segment.id)),
@@ -256,7 +259,7 @@ final class SegmentCarrier: Sendable {
     try files.spool.make(record.id)
     let parts = CampaignParts(
       files: files, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
-      plantedMistake: nil)
+      schedule: schedule, plantedMistake: nil)
     let part = try await store.progress(of: record.id).first { $0.number == segment.id.part }
     var rows: (file: KeptAudience, mark: AudienceMark)?
     if plan.source == .upload {

@@ -349,7 +349,7 @@ final class SegmentProgress: OutcomeListener {
       }
       guard !state.machine.settled.contains(line) else { return }
       // An earlier owner may have sent it.
-      let isNotSent = outcome == .cancelled || outcome == .suppressed
+      let isNotSent = outcome == .cancelled || outcome.kind.isWithheld
       let outcome = isNotSent && line <= state.machine.inherited ? .unknown : outcome
       if let list = state.list { write(list, outcome) }
       let row = ServedList.row(line: key, token: token, outcome: outcome, goneSince: goneSince)

@@ -31,11 +31,11 @@ struct SegmentSending: Sendable {
   private var audience: ServedCampaign.Audience {
     if let rows { return .rows(rows.file, from: rows.mark) { [progress] in SegmentRows(progress: progress, line: $0) } }
     let payloads = VariantPayloads(plan)
-    return .source { [progress, parts, app = record.app, activity = plan.filter.activity] line in
+    return .source { [progress, parts, record, plan] line in
       let audience = DeviceAudience(
         of: progress, after: Int64(clamping: line), payloads: payloads, clock: parts.clock
       ) {
-        try await parts.devices($0, progress.id.part, of: progress.id.campaign, app: app, activity: activity)
+        try await parts.devices($0, progress.id.part, of: record, plan)
       }
       return (audience, feed: { await audience.feed() })
     }
