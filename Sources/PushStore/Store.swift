@@ -205,7 +205,7 @@ package protocol Store: Sendable {
   /// - Returns: those who do not get it.
   func notAdmitted(_ request: AdmissionRequest) async throws(StoreError) -> Set<[UInt8]>
   func forgetAdmissions(of member: [UInt8], app: String) async throws(StoreError)
-  /// - Parameter instant: of the last campaign that a member was given.
+  /// - Parameter instant: members were given nothing since the day before it, or earlier.
   func forgetAdmissions(before instant: StoreInstant) async throws(StoreError)
   /// How many devices the audience has, suppressed ones included.
   func audienceCount(app: String, filter: AudienceFilter, through last: Int64) async throws(StoreError) -> Int

@@ -67,7 +67,7 @@ package struct StoreTable: Hashable, Sendable {
       user_id:text
       """),
     StoreTable("activity_tokens", "app:text activity:text is_type:flag device:bytes token:bytes registered_at"),
-    StoreTable("admissions", "app:text member:bytes campaigns:bytes last_at"),
+    StoreTable("admissions", "app:text member:bytes campaigns:bytes last_day"),
     StoreTable("device_merges", "app:name former_key kept_key"),
     StoreTable(
       "campaigns",

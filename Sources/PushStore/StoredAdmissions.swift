@@ -25,6 +25,15 @@ package struct AdmissionRequest: Sendable {
   /// Nobody is counted.
   package var isTrial = false
 
+  /// The end of the day, in UTC. Rows are found by it when they are old: by the day, so that a
+  /// second campaign of the same day does not change the index.
+  package var lastDay: StoreInstant { Self.day(of: now) }
+
+  package static func day(of instant: StoreInstant) -> StoreInstant {
+    let day: Int64 = 86_400_000
+    return StoreInstant(milliseconds: (instant.milliseconds / day + 1) * day)
+  }
+
   package init(
     app: String, campaign: StoredUUID, members: some Sequence<[UInt8]>, caps: [FrequencyCap], now: StoreInstant
   ) {

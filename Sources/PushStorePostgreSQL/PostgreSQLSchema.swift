@@ -286,10 +286,10 @@ enum PostgreSQLSchema {
   /// Which campaigns those who are counted for caps were given last; see ``Admissions``.
   private static let admissions = """
     CREATE TABLE admissions (
-      app text NOT NULL, member bytea NOT NULL, campaigns bytea NOT NULL, last_at bigint NOT NULL,
+      app text NOT NULL, member bytea NOT NULL, campaigns bytea NOT NULL, last_day bigint NOT NULL,
       PRIMARY KEY (app, member)
-    );
-    CREATE INDEX admissions_by_age ON admissions (last_at);
+    ) WITH (fillfactor = 70);
+    CREATE INDEX admissions_by_age ON admissions (last_day);
     """
 
   /// Where devices are told about Live Activities.

@@ -4,28 +4,37 @@ package import PushStore
 
 extension SQLiteStore {
   package func notAdmitted(_ request: AdmissionRequest) async throws(StoreError) -> Set<[UInt8]> {
-    if request.isTrial { return try await read { try Self.notAdmitted(request, $0) { _, _ in } } }
+    if request.isTrial { return try await read { try Self.notAdmitted(request, $0) { _, _, _ in } } }
     return try await writer.write(isBulk: true) { database in
-      let write = try database.cachedStatement(
-        sql: "INSERT OR REPLACE INTO admissions (app, member, campaigns, lastAt) VALUES (?, ?, ?, ?)")
-      return try Self.notAdmitted(request, database) { member, admissions in
-        try write.execute(arguments: [request.app, Data(member), Data(admissions.bytes), request.now.milliseconds])
+      let insert = try database.cachedStatement(
+        sql: "INSERT OR REPLACE INTO admissions (campaigns, app, member, lastDay) VALUES (?, ?, ?, ?)")
+      // Without the index.
+      let update = try database.cachedStatement(
+        sql: "UPDATE admissions SET campaigns = ? WHERE app = ? AND member = ?")
+      return try Self.notAdmitted(request, database) { member, former, admissions in
+        let row: StatementArguments = [Data(admissions.bytes), request.app, Data(member)]
+        if !former.bytes.isEmpty, AdmissionRequest.day(of: former.lastAt) == request.lastDay {
+          try update.execute(arguments: row)
+        } else {
+          try insert.execute(arguments: row + [request.lastDay.milliseconds])
+        }
       }
     }
   }
 
   private static func notAdmitted(
-    _ request: AdmissionRequest, _ database: Database, _ write: ([UInt8], Admissions) throws -> Void
+    _ request: AdmissionRequest, _ database: Database, _ write: ([UInt8], Admissions, Admissions) throws -> Void
   ) throws -> Set<[UInt8]> {
     let find = try database.cachedStatement(sql: "SELECT campaigns FROM admissions WHERE app = ? AND member = ?")
     var refused: Set<[UInt8]> = []
     for member in request.members {
       let known = try Data.fetchOne(find, arguments: [request.app, Data(member)])
-      var admissions = Admissions(reading: known.map(Array.init) ?? [])
+      let former = Admissions(reading: known.map(Array.init) ?? [])
+      var admissions = former
       if !admissions.admit(request) {
         refused.insert(member)
-      } else if admissions.bytes != known.map(Array.init) ?? [] {
-        try write(member, admissions)
+      } else if admissions.bytes != former.bytes {
+        try write(member, former, admissions)
       }
     }
     return refused
@@ -41,7 +50,7 @@ extension SQLiteStore {
   package func forgetAdmissions(before instant: StoreInstant) async throws(StoreError) {
     try await writer.delete(
       """
-      admissions WHERE (app, member) IN (SELECT app, member FROM admissions WHERE lastAt < ? ORDER BY lastAt LIMIT ?)
+      admissions WHERE (app, member) IN (SELECT app, member FROM admissions WHERE lastDay < ? ORDER BY lastDay LIMIT ?)
       """, [instant.milliseconds], portion: 1_000)
   }
 }

@@ -42,9 +42,15 @@ struct AdmissionTests {
     #expect(try await refused(6, [2], at: 11_250) == [2])
     try await store.forgetAdmissions(of: Self.member(2), app: "news")
     #expect(try await refused(6, [2], at: 11_250).isEmpty)
-    try await store.forgetAdmissions(before: StoreInstant(milliseconds: 11_100))
-    #expect(try await refused(7, [1, 2, 3], at: 11_300).isEmpty)
-    #expect(try await refused(8, [1, 2, 3], at: 11_300) == [2])
+    // By the day.
+    let day: Int64 = 86_400_000
+    #expect(try await refused(7, [2], at: day).isEmpty)
+    try await store.forgetAdmissions(before: StoreInstant(milliseconds: day))
+    #expect(try await refused(8, [3], at: 11_099) == [3])
+    try await store.forgetAdmissions(before: StoreInstant(milliseconds: day + 1))
+    #expect(try await refused(8, [3], at: 11_099).isEmpty)
+    #expect(try await refused(8, [2], at: day).isEmpty)
+    #expect(try await refused(9, [2], at: day) == [2])
     try store.close()
   }
 

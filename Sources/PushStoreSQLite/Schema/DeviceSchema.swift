@@ -13,10 +13,10 @@ enum DeviceSchema {
   /// Which campaigns those who are counted for caps were given last; see ``Admissions``.
   static let admissions = """
     CREATE TABLE admissions (
-      app TEXT NOT NULL, member BLOB NOT NULL, campaigns BLOB NOT NULL, lastAt INTEGER NOT NULL,
+      app TEXT NOT NULL, member BLOB NOT NULL, campaigns BLOB NOT NULL, lastDay INTEGER NOT NULL,
       PRIMARY KEY (app, member)
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX admissionsByAge ON admissions (lastAt);
+    CREATE INDEX admissionsByAge ON admissions (lastDay);
     """
 
   /// Where devices are told about Live Activities.
