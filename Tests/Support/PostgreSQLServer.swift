@@ -91,7 +91,7 @@ package final class PostgreSQLServer: Sendable {
       as_user() { setpriv --reuid=postgres --regid=postgres --clear-groups "$@"; }
     fi
     pid() { head -n 1 data/postmaster.pid; }
-    all() { echo $(pid) $(pgrep -P $(pid)); }
+    children() { pgrep -P $(pid); }
 
     """
 
@@ -99,7 +99,7 @@ package final class PostgreSQLServer: Sendable {
     trap '' HUP INT TERM
     while kill -0 "$2" 2>/dev/null && ! [ -e end ]; do sleep 0.5; done
     if [ -e data/postmaster.pid ]; then
-      kill -CONT $(all)
+      kill -CONT $(children) $(pid)
       as_user "$bin/pg_ctl" -D data -m immediate -w stop
     fi
     rm -rf "$1"
@@ -117,14 +117,21 @@ package final class PostgreSQLServer: Sendable {
   }
 
   /// Ends it with all of its sessions, as if its machine had lost its power.
-  package func kill() throws { try prepare("kill -9 $(all); rm data/postmaster.pid") }
+  package func kill() throws {
+    try prepare("kill -STOP $(pid); kill -9 $(children) $(pid); rm data/postmaster.pid")
+  }
 
   /// Ends it, and tells its clients.
   package func end() throws { try prepare("as_user \"$bin/pg_ctl\" -D data -m fast -w stop") }
 
   /// Stops the server with all of its sessions, so that its connections stay open and nothing
   /// answers; or lets them go on.
-  package func setStopped(_ isStopped: Bool) throws { try prepare("kill -\(isStopped ? "STOP" : "CONT") $(all)") }
+  ///
+  /// While the server itself is stopped, no process of a session that ends goes away before it gets
+  /// its signal.
+  package func setStopped(_ isStopped: Bool) throws {
+    try prepare(isStopped ? "kill -STOP $(pid); kill -STOP $(children)" : "kill -CONT $(children) $(pid)")
+  }
 
   // MARK: Standbys
 
