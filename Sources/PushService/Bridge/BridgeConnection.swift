@@ -51,6 +51,8 @@ package struct BridgeConnection: ~Copyable {
   /// An error response was written, and the client may not read it: the frames before this one are
   /// not remembered.
   private var unread: (end: BridgeEnd, before: UInt64)?
+  /// The client has not closed the connection in time.
+  private var hasGivenUp = false
   private var peerHasClosed = false
   private var isReading = true
   /// While the client has to wait because too many of its frames have no answer.
@@ -119,7 +121,9 @@ package struct BridgeConnection: ~Copyable {
 
   package mutating func woken(now: Instant) -> Output {
     noteJournalled()
-    return output(session.woken(now: now), now: now)
+    let actions = session.woken(now: now)
+    if hasConcluded, actions.contains(.close) { hasGivenUp = true }
+    return output(actions, now: now)
   }
 
   package mutating func readMessages(now: Instant) -> Output {
@@ -147,7 +151,7 @@ package struct BridgeConnection: ~Copyable {
   /// The connection is gone. Unless its client closed, it does not know how far its frames came.
   package mutating func closed(now: Instant) {
     if !hasConcluded { conclude(peerHasClosed ? .closed : .broken, now: now) }
-    if !peerHasClosed { rememberUnread(now: now) }
+    if hasGivenUp { rememberUnread(now: now) }
     arrivals?.logResends()
     if let client = arrivals?.client { client.app.remove(client.link) }
     arrivals = nil
@@ -228,8 +232,8 @@ package struct BridgeConnection: ~Copyable {
     _ = client.app.remember(rest, end, client.link, now: now)
   }
 
-  /// The client has not closed its side behind the error response, which may have been lost with
-  /// the connection: then it takes that for broken.
+  /// The client has not closed its side behind the error response. What it still sends makes the
+  /// connection end with a reset, which may destroy the response: then it takes that for broken.
   private mutating func rememberUnread(now: Instant) {
     guard let (end, limit) = unread, let client = arrivals?.client,
       var remainder = arrivals?.trail.remainder(.broken, now: now)

@@ -173,7 +173,8 @@ final class BridgeCustomer: @unchecked Sendable {
     if process.hasEnded(connection) {
       // It reads late, and may write meanwhile.
       guard random.chance(30) else { return write(process, connection) }
-      if Int.random(in: 0..<1000, using: &random) < behaviour.cutPerMille * 5 {
+      if process.hasGivenUp(connection), Bool.random(using: &random) {
+        // The response was destroyed.
         cut(process, connection)
         return false
       }

@@ -22,6 +22,8 @@ final class BridgeProcess: @unchecked Sendable {
     /// What the client has not read yet.
     var response: ErrorResponse?
     var isEnded = false
+    /// The bridge has closed it, because the client did not.
+    var isGone = false
     var reads = true
     var timer: (any LoopTimer)?
     /// Of each frame that was forwarded or recognised, by its number.
@@ -193,7 +195,9 @@ final class BridgeProcess: @unchecked Sendable {
     socket.timer = output.wake.map { wake in
       loop.schedule(at: max(wake, loop.now)) { [weak self, weak socket] in
         guard let self, let socket, sockets[id] === socket else { return }
-        perform(socket.connection.woken(now: loop.now), id, socket)
+        let output = socket.connection.woken(now: loop.now)
+        perform(output, id, socket)
+        if output.actions.contains(.close) { close(socket) }
       }
     }
   }
@@ -237,7 +241,7 @@ final class BridgeProcess: @unchecked Sendable {
   func read(_ id: UInt64) -> ErrorResponse? {
     guard let socket = sockets[id] else { return nil }
     let response = socket.response
-    _ = socket.connection.peerClosed(now: loop.now)
+    if !socket.isGone { _ = socket.connection.peerClosed(now: loop.now) }
     remove(id, socket)
     return response
   }
@@ -247,7 +251,16 @@ final class BridgeProcess: @unchecked Sendable {
 
   private func remove(_ id: UInt64, _ socket: Socket) {
     socket.timer?.cancel()
-    socket.connection.closed(now: loop.now)
+    close(socket)
     sockets[id] = nil
   }
+
+  private func close(_ socket: Socket) {
+    guard !socket.isGone else { return }
+    socket.note(now: loop.now)
+    socket.isGone = true
+    socket.connection.closed(now: loop.now)
+  }
+
+  func hasGivenUp(_ id: UInt64) -> Bool { sockets[id]?.isGone ?? false }
 }
