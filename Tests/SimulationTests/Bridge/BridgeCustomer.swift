@@ -31,7 +31,7 @@ final class BridgeCustomer: @unchecked Sendable {
   /// process had taken.
   private var broken: [(sent: [UInt64: ResendingClient.Item], lost: BridgeProcess.Lost)] = []
   /// The process of its connection was killed.
-  private var lostConnection: (lost: BridgeProcess.Lost, at: Instant)?
+  private var lostConnection: (lost: BridgeProcess.Lost, unread: ErrorResponse?, at: Instant)?
   private var roundsLeft: Int
   /// What came shortly before a break may be remembered.
   private var isInReach = false
@@ -39,7 +39,7 @@ final class BridgeCustomer: @unchecked Sendable {
   /// Since when everything has its outcome.
   private var quietSince: Instant?
   private(set) var isDone = false
-  /// The bridge has closed a connection before all answers had come.
+  /// The bridge has closed a connection before all answers had come, or before the client did.
   private(set) var wasShutDown = false
 
   /// After a break, repeats are delivered when the outcomes are older than this.
@@ -64,8 +64,8 @@ final class BridgeCustomer: @unchecked Sendable {
   func run(_ process: BridgeProcess) {
     guard !isDone else { return }
     (quietSince, brokeAt) = (nil, .start)
-    if let (lost, at) = lostConnection {
-      broke(lost.taken, lost: process.lostFrames(lost), now: at)
+    if let (lost, unread, at) = lostConnection {
+      broke(lost.taken, lost: process.lostFrames(lost), unread: unread, now: at)
       (isInReach, brokeAt) = (true, .start)
     }
     lostConnection = nil
@@ -94,7 +94,7 @@ final class BridgeCustomer: @unchecked Sendable {
     if process.hasEnded(connection), isInOrder || random.chance(50) {
       read(process.read(connection))
     } else {
-      lostConnection = (process.lost(connection), process.loop.now)
+      lostConnection = (process.lost(connection), process.response(connection), process.loop.now)
     }
     self.connection = nil
   }
@@ -104,7 +104,7 @@ final class BridgeCustomer: @unchecked Sendable {
   /// Returns what it does not send again, by the numbers of its frames.
   @discardableResult
   private func broke(
-    _ taken: BridgeModel.Taken, lost: Set<UInt64> = [], now: Instant
+    _ taken: BridgeModel.Taken, lost: Set<UInt64> = [], unread: ErrorResponse? = nil, now: Instant
   ) -> [UInt64: ResendingClient.Item] {
     let past = written.last { now.since($0.at) > behaviour.retryTime }?.end ?? 0
     brokeAt = now
@@ -112,7 +112,7 @@ final class BridgeCustomer: @unchecked Sendable {
       unsent = []
       if let last = written.last, now.since(last.at) < Self.reach { isInReach = true }
     }
-    return client.broke(taken, past: past, lost: lost)
+    return client.broke(taken, past: past, lost: lost, unread: unread)
   }
 
   private func read(_ response: ErrorResponse?) {
@@ -122,9 +122,9 @@ final class BridgeCustomer: @unchecked Sendable {
   }
 
   private func cut(_ process: BridgeProcess, _ connection: UInt64) {
-    let lost = process.lost(connection)
+    let (lost, unread) = (process.lost(connection), process.response(connection))
     process.cut(connection)
-    broken.append((broke(lost.taken, now: process.loop.now), lost))
+    broken.append((broke(lost.taken, unread: unread, now: process.loop.now), lost))
     self.connection = nil
   }
 
@@ -173,10 +173,13 @@ final class BridgeCustomer: @unchecked Sendable {
     if process.hasEnded(connection) {
       // It reads late, and may write meanwhile.
       guard random.chance(30) else { return write(process, connection) }
-      if process.hasGivenUp(connection), Bool.random(using: &random) {
-        // The response was destroyed.
-        cut(process, connection)
-        return false
+      if process.hasGivenUp(connection) {
+        (isInReach, brokeAt, wasShutDown) = (true, process.loop.now, true)
+        // Or the response was destroyed.
+        if Bool.random(using: &random) {
+          cut(process, connection)
+          return false
+        }
       }
       read(process.read(connection))
       self.connection = nil

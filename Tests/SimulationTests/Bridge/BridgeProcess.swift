@@ -246,6 +246,8 @@ final class BridgeProcess: @unchecked Sendable {
     return response
   }
 
+  func response(_ id: UInt64) -> ErrorResponse? { sockets[id]?.response }
+
   /// The network ends a connection.
   func cut(_ id: UInt64) { if let socket = sockets[id] { remove(id, socket) } }
 

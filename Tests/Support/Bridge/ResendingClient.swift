@@ -109,14 +109,20 @@ package struct ResendingClient: Sendable {
   ///   - state: what the peer has taken in, and what of that it had known.
   ///   - past: so many bytes of the connection were written long ago.
   ///   - lost: other frames that the peer has lost.
+  ///   - unread: the error response that the peer has written: what is behind its frame was
+  ///     discarded.
   /// - Returns: what is not sent again, by the numbers of its frames.
   @discardableResult
   package mutating func broke(
-    _ state: BridgeModel.Taken, past: Int, lost: Set<UInt64> = []
+    _ state: BridgeModel.Taken, past: Int, lost: Set<UInt64> = [], unread: ErrorResponse? = nil
   ) -> [UInt64: Item] {
+    let discarded = unread.map { response in
+      let named = sent.lastIndex { $0.identifier == response.identifier }
+      return UInt64((named ?? -1) + 1)
+    }
     let again = sent.indices.filter { index in
       let number = UInt64(index)
-      return number >= state.count || lost.contains(number)
+      return number >= state.count || number >= discarded ?? .max || lost.contains(number)
         || sent[index].end > past && !state.recognised.contains(number)
     }
     let isAgain = Set(again)
