@@ -1,9 +1,10 @@
 # The HTTP/2 part of ops/yardstick, which sources it: `h2load`, `carillon bench` and `carillon send`
-# against the same nghttpd.
+# against the same nghttpd, or with --sink against http2sink, which costs so little that the clients
+# set the bound.
 
 usage() {
   die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N]" \
-    "[--streams N] [--token-key]"
+    "[--streams N] [--token-key] [--sink] [--carillon FILE]"
 }
 
 pairs=5
@@ -12,9 +13,11 @@ payload=200
 connections=4
 streams=100
 token_key=false
+neutral=false
+carillon=
 while (($# > 0)); do
-  if [[ $1 == --token-key ]]; then
-    token_key=true
+  if [[ $1 == --token-key || $1 == --sink ]]; then
+    [[ $1 == --sink ]] && neutral=true || token_key=true
     shift
     continue
   fi
@@ -25,6 +28,7 @@ while (($# > 0)); do
     --payload) payload=$2 ;;
     --connections) connections=$2 ;;
     --streams) streams=$2 ;;
+    --carillon) carillon=$(cd "$invoked_from" && realpath "$2") ;;
     *) usage "Unknown option \"$1\"." ;;
   esac
   shift 2
@@ -49,14 +53,18 @@ stop_server() {
 }
 trap stop_server EXIT
 
-# start_server OPTION… : nghttpd. It does not say when it listens, so a connection is tried. If the
-# port is taken nghttpd ends, and another port is tried.
+serve_nghttpd() {
+  exec nghttpd --address=127.0.0.1 "$@" "$port" "$work/certificates/server.key" "$work/certificates/server.pem"
+}
+serve_sink() { exec "$work/http2sink" "$port" "$work/certificates/server.pem" "$work/certificates/server.key" "$streams"; }
+
+# start_server COMMAND OPTION… : neither says when it listens, so a connection is tried. If the port
+# is taken the server ends, and another port is tried.
 start_server() {
   local attempt waited
   for ((attempt = 0; attempt < 20; attempt++)); do
     port=$((20000 + RANDOM % 10000))
-    nghttpd --address=127.0.0.1 "$@" "$port" "$work/certificates/server.key" \
-      "$work/certificates/server.pem" >"$work/server.log" 2>&1 &
+    "$@" >"$work/server.log" 2>&1 &
     server=$!
     for ((waited = 0; waited < 100; waited++)); do
       kill -0 "$server" 2>/dev/null || break
@@ -66,7 +74,7 @@ start_server() {
     stop_server
   done
   cat "$work/server.log" >&2
-  die "nghttpd does not listen on any port."
+  die "The server does not listen on any port."
 }
 
 topic=com.example.yardstick
@@ -81,8 +89,11 @@ run_send() { as_client send --payload "$work/payload.json" --tokens "$work/token
 
 heading "Building"
 packages+=(nghttp2-client nghttp2-server)
+! $neutral || packages+=(gcc libc6-dev)
 install_packages
-build_carillon
+[[ -n $carillon ]] || build_carillon
+compile_sink() { gcc -O2 -Wall -Wextra -o "$work/http2sink" Benchmarks/Yardstick/http2sink.c -lssl -lcrypto; }
+if $neutral; then step "compile http2sink.c" compile_sink || die "http2sink.c cannot be compiled: $(cat "$step_log")"; fi
 
 heading "Preparing"
 rm -rf "$work/certificates" "$work/files"
@@ -97,7 +108,7 @@ printf '{"aps":{"alert":"%s"}}' "$filler" >"$work/payload.json"
 # nghttpd answers 200 to a POST where it has a file of that name, and 404 elsewhere. `bench` sends
 # to the same 1024 tokens again and again. A first server, which answers 200 to everything and is
 # too slow to measure against, shows which tokens these are. All clients then use them.
-start_server --echo-upload --verbose --max-concurrent-streams=1000
+start_server serve_nghttpd --echo-upload --verbose --max-concurrent-streams=1000
 connections=1 run_bench 1024 >"$work/tokens.log" 2>&1 ||
   die "nghttpd has not accepted 1024 requests: $(cat "$work/tokens.log")"
 stop_server
@@ -109,22 +120,27 @@ awk -v count="$requests" '
   { token[NR] = substr($0, 11) }
   END { for (i = 0; i < count; i++) print token[i % NR + 1] }' "$work/paths.txt" >"$work/tokens.txt"
 
-start_server --htdocs="$work/files" --max-concurrent-streams="$streams"
+if $neutral; then
+  start_server serve_sink
+else
+  start_server serve_nghttpd --htdocs="$work/files" --max-concurrent-streams="$streams"
+fi
 sed "s|^|https://127.0.0.1:$port|" "$work/paths.txt" >"$work/addresses.txt"
 kind=certificate
 ! $token_key || kind="token key"
 say "$requests requests of $payload bytes with a $kind, $connections connection(s) of at most $streams streams," \
   "$pairs pair(s)"
-say "$(nghttpd --version) on the same machine, one thread; $(nproc) cores; kernel $(uname -r)"
+server_name=$($neutral && echo "http2sink" || nghttpd --version)
+say "$server_name on the same machine, one thread; $(nproc) cores; kernel $(uname -r)"
 
 # Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros.
 # The headers are those that Carillon sends. Its apns-id differs each time, which h2load cannot do.
 cpu_per_request() {
   micros=$(awk -v cpu="$cpu_seconds" -v count="$requests" 'BEGIN { printf "%.2f", cpu * 1e6 / count }')
 }
-# The CPU time of nghttpd so far, in ticks. It shows whether the server was the limit.
+# The CPU time of the server so far, in ticks. It shows whether the server was the limit.
 server_ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$server/stat"; }
-# measure CONTESTANT : also leaves in $busy how busy nghttpd's thread was, in percent.
+# measure CONTESTANT : also leaves in $busy how busy the server's thread was, in percent.
 measure() {
   local before
   before=$(server_ticks)
@@ -190,6 +206,6 @@ for contestant in bench send; do
 done
 row median "${cells[@]}"
 say
-say "nghttpd's thread was busy $(median h2load 6 0) % of the time with h2load," \
+say "The server's thread was busy $(median h2load 6 0) % of the time with h2load," \
   "$(median bench 6 0) % with bench, $(median send 6 0) % with send (medians)."
 say "To be reached: at least 0.6 of h2load's requests per second, for at most 2.5 times its CPU per request."
