@@ -5,9 +5,16 @@
 /// (HTTP2ProviderAPI.md, section 5). There is one exception. A token that the service has never
 /// accepted, because the local clock was wrong when it was made, is replaced as soon as the
 /// service's clock is known; once in 20 minutes.
+///
+/// Tokens are issued at full and half hours, and each is kept until the next one. So all processes
+/// that use a key, on however many machines, have tokens with the same time of issue: the service
+/// counts them by key.
 package struct ProviderTokenMachine: Sendable {
   package struct Policy: Sendable {
-    /// From this age on, the next use makes a new token.
+    /// In seconds. Tokens are issued at multiples of it since 1970. At most the difference of
+    /// ``ageLimit`` and ``replacementAge``: a process may begin shortly before such an instant.
+    package var step: Int64 = 30 * 60
+    /// From this age on, the next use makes a new token, whatever the clock says.
     package var refreshAge = Duration.seconds(45 * 60)
     /// From this age on, a token is useless and may be replaced.
     package var ageLimit = Duration.seconds(59 * 60)
@@ -50,6 +57,8 @@ package struct ProviderTokenMachine: Sendable {
   private struct Token {
     var issuedAt: Int64
     var mintedAt: Instant
+    /// How old it was when it was made.
+    var firstAge: Duration
     /// The correction of the local clock when the token was made.
     var correction: Int64
     /// The service has accepted a request with it.
@@ -64,6 +73,8 @@ package struct ProviderTokenMachine: Sendable {
   package private(set) var generation: UInt64 = 0
   private var notBefore: Instant?
   private var exceptedUntil = Instant.start
+  /// Of the token that is to be made.
+  private var firstAge = Duration.zero
   /// The service's clock minus the local one, in seconds; 0 until the service has refused a token.
   package private(set) var correction: Int64 = 0
 
@@ -73,22 +84,26 @@ package struct ProviderTokenMachine: Sendable {
   ///
   /// - Parameter unixSeconds: the local clock.
   package mutating func token(now: Instant, unixSeconds: Int64) -> Decision {
-    let issuedAt = unixSeconds + correction
+    let time = unixSeconds + correction
+    let issuedAt = time - ((time % policy.step) + policy.step) % policy.step
+    firstAge = .seconds(time - issuedAt)
     guard let present else {
       return notBefore.map { $0 > now ? .wait(until: $0) : .mint(issuedAt: issuedAt) } ?? .mint(issuedAt: issuedAt)
     }
     if present.isRefused {
+      // Not the time of issue that may have been refused.
+      firstAge = .zero
       if isCorrectable(present, now: now) {
         exceptedUntil = now + policy.replacementAge
-        return .mint(issuedAt: issuedAt)
+        return .mint(issuedAt: time)
       }
       let earliest = earliestReplacement(of: present)
-      return earliest <= now ? .mint(issuedAt: issuedAt) : .wait(until: earliest)
+      return earliest <= now ? .mint(issuedAt: time) : .wait(until: earliest)
     }
     // Both clocks count: the monotonic one stands still while a machine sleeps, and the other can
     // be set.
-    let age = max(now.since(present.mintedAt), .seconds(max(0, issuedAt - present.issuedAt)))
-    guard age >= policy.refreshAge else { return .use(generation: generation) }
+    let age = max(now.since(present.mintedAt) + present.firstAge, .seconds(max(0, time - present.issuedAt)))
+    guard issuedAt > present.issuedAt || age >= policy.refreshAge else { return .use(generation: generation) }
     // A token that is too old by either clock is useless, so the minimum age no longer matters.
     if age >= policy.ageLimit || earliestReplacement(of: present) <= now { return .mint(issuedAt: issuedAt) }
     return .use(generation: generation)
@@ -97,7 +112,7 @@ package struct ProviderTokenMachine: Sendable {
   /// The requested token has been made.
   package mutating func minted(issuedAt: Int64, now: Instant) {
     generation += 1
-    present = Token(issuedAt: issuedAt, mintedAt: now, correction: correction)
+    present = Token(issuedAt: issuedAt, mintedAt: now, firstAge: firstAge, correction: correction)
   }
 
   /// The service has accepted a request with this token.

@@ -8,7 +8,8 @@ struct ProviderTokenMachineTests {
   private struct Driver {
     var machine = ProviderTokenMachine()
     var seconds: UInt64 = 1000
-    var unix: Int64 = 1_700_000_000
+    /// A full hour.
+    var unix: Int64 = 1_699_999_200
     var minted: [(at: UInt64, issuedAt: Int64)] = []
 
     var now: Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
@@ -38,7 +39,7 @@ struct ProviderTokenMachineTests {
     }
   }
 
-  @Test("one is made at first, kept for 45 minutes, and replaced before it is 60 minutes old")
+  @Test("one is made at first, kept for half an hour, and replaced before it is 60 minutes old")
   func refresh() {
     var driver = Driver()
     for minute in 0..<300 {
@@ -47,8 +48,32 @@ struct ProviderTokenMachineTests {
       #expect(age < 60 * 60)
       driver.pass(minutes: 1)
     }
-    #expect(driver.minted.count == 7)
-    #expect(zip(driver.minted, driver.minted.dropFirst()).allSatisfy { $1.at - $0.at == 45 * 60 })
+    #expect(driver.minted.count == 10)
+    #expect(zip(driver.minted, driver.minted.dropFirst()).allSatisfy { $1.at - $0.at == 30 * 60 })
+  }
+
+  @Test("whenever processes begin, their tokens are of the same full or half hour", arguments: 0..<200)
+  func together(number: Int) {
+    let seed = SeededGenerator.freshSeed()
+    var random = SeededGenerator(seed: seed)
+    var drivers = (0..<3).map { _ in Driver() }
+    for place in drivers.indices { drivers[place].pass(minutes: Int.random(in: 0..<200, using: &random)) }
+    let latest = drivers.map(\.unix).max() ?? 0
+    for place in drivers.indices {
+      // Each has run since it began.
+      while drivers[place].unix < latest + 3 * 3600 {
+        #expect(drivers[place].use() != nil)
+        let age = drivers[place].unix - (drivers[place].minted.last?.issuedAt ?? 0)
+        #expect(age < 59 * 60, "seed \(seed): the service takes none that is older than an hour")
+        drivers[place].pass(minutes: 1)
+      }
+      let minted = drivers[place].minted
+      #expect(minted.allSatisfy { $0.issuedAt.isMultiple(of: 1800) })
+      #expect(zip(minted, minted.dropFirst()).allSatisfy { $1.at - $0.at >= 20 * 60 }, "seed \(seed)")
+    }
+    // Within an hour after the last one has begun.
+    let ends = drivers.map { $0.minted.suffix(3).map(\.issuedAt) }
+    #expect(Set(ends).count == 1, "seed \(seed): \(ends)")
   }
 
   @Test("after a long pause the next use makes a new token")
@@ -90,11 +115,12 @@ struct ProviderTokenMachineTests {
     #expect(driver.use() == 2)
     #expect(driver.minted[1].issuedAt == driver.unix - error)
     driver.machine.accepted(generation: 2)
-    driver.pass(minutes: 44)
+    driver.pass(minutes: 19)
     #expect(driver.use() == 2)
-    driver.pass(minutes: 1)
+    driver.pass(minutes: 30)
     #expect(driver.use() == 3)
-    #expect(driver.minted[2].issuedAt == driver.unix - error)
+    let time = driver.unix - error
+    #expect(driver.minted[2].issuedAt == time - time % 1800)
     // The clock is corrected. The next refusal removes the correction.
     driver.unix -= error
     driver.pass(minutes: 46)
