@@ -18,10 +18,17 @@ package enum Quantity {
     scaled(text, units: ["/s": 1, "/m": 1.0 / 60, "/h": 1.0 / 3600]).flatMap { $0 > 0 ? $0 : nil }
   }
 
+  // Written into the loops below, the units come out of the optimiser in an order that differs from
+  // build to build.
+  private static let byteUnits = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
+  /// In microseconds.
+  private static let timeUnits: [(String, Int64)] = [
+    ("h", 3_600_000_000), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000),
+  ]
+
   /// Such as `64KiB`, which ``byteCount(_:)`` reads.
   package static func describe(byteCount: Int) -> String {
-    for (unit, size) in [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)]
-    where byteCount >= size && byteCount % size == 0 {
+    for (unit, size) in byteUnits where byteCount >= size && byteCount % size == 0 {
       return "\(byteCount / size)\(unit)"
     }
     return "\(byteCount)"
@@ -31,8 +38,7 @@ package enum Quantity {
   package static func describe(_ duration: Duration) -> String {
     if duration == .zero { return "0ms" }
     let microseconds = duration.components.seconds * 1_000_000 + duration.components.attoseconds / 1_000_000_000_000
-    for (unit, size) in [("h", 3_600_000_000 as Int64), ("m", 60_000_000), ("s", 1_000_000), ("ms", 1_000)]
-    where microseconds >= size && microseconds % size == 0 {
+    for (unit, size) in timeUnits where microseconds >= size && microseconds % size == 0 {
       return "\(microseconds / size)\(unit)"
     }
     return "\(microseconds)us"
