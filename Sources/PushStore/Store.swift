@@ -392,6 +392,16 @@ package struct StoreInstant: Hashable, Sendable, Comparable {
 
   package init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
+  /// The beginning of a day in UTC.
+  ///
+  /// - Parameter day: since 1970.
+  package init(day: Int64) { milliseconds = day * Self.millisecondsPerDay }
+
+  /// Days since 1970, in UTC.
+  package var day: Int64 { milliseconds / Self.millisecondsPerDay }
+
+  package static let millisecondsPerDay: Int64 = 86_400_000
+
   package static func < (first: StoreInstant, second: StoreInstant) -> Bool { first.milliseconds < second.milliseconds }
 }
 

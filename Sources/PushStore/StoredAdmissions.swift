@@ -27,12 +27,7 @@ package struct AdmissionRequest: Sendable {
 
   /// The end of the day, in UTC. Rows are found by it when they are old: by the day, so that a
   /// second campaign of the same day does not change the index.
-  package var lastDay: StoreInstant { Self.day(of: now) }
-
-  package static func day(of instant: StoreInstant) -> StoreInstant {
-    let day: Int64 = 86_400_000
-    return StoreInstant(milliseconds: (instant.milliseconds / day + 1) * day)
-  }
+  package var lastDay: StoreInstant { now.endOfDay }
 
   package init(
     app: String, campaign: StoredUUID, members: some Sequence<[UInt8]>, caps: [FrequencyCap], now: StoreInstant
@@ -86,4 +81,8 @@ package struct Admissions: Sendable {
   package static func bytes(_ number: UInt64) -> [UInt8] {
     stride(from: 56, through: 0, by: -8).map { UInt8(truncatingIfNeeded: number >> UInt64($0)) }
   }
+}
+
+extension StoreInstant {
+  package var endOfDay: StoreInstant { StoreInstant(day: day + 1) }
 }

@@ -11,7 +11,6 @@ internal import Synchronization
 struct PostgreSQLDays: Sendable {
   /// Tables with partitions, in the order in which they are locked.
   static let tables = ["accepted", "copies", "not_accepted", "notification_references"]
-  static let milliseconds: Int64 = 86_400_000
   /// The number of a day, which the numbers of its runs begin with.
   static let shift: Int64 = 32
 
@@ -19,7 +18,7 @@ struct PostgreSQLDays: Sendable {
   let ranges: [Range<Int64>]
 
   /// Of an instant.
-  static func day(_ instant: StoreInstant) -> Int64 { max(0, instant.milliseconds / milliseconds) }
+  static func day(_ instant: StoreInstant) -> Int64 { max(0, instant.day) }
 
   /// New partitions have one of this many parts of the time for which rows are kept: each costs
   /// every reader a lock.
@@ -116,8 +115,8 @@ extension PostgreSQLConnection {
           SELECT 1 FROM runs WHERE (ended_at IS NULL OR ended_at >= $1)
             AND (number >= $2 AND number < $3 OR high >= $4 AND high < $5))
         """, .instant(instant), .int(days.lowerBound << PostgreSQLDays.shift),
-        .int(days.upperBound << PostgreSQLDays.shift), .int(days.lowerBound * PostgreSQLDays.milliseconds << 16),
-        .int(days.upperBound * PostgreSQLDays.milliseconds << 16))
+        .int(days.upperBound << PostgreSQLDays.shift), .int(days.lowerBound * StoreInstant.millisecondsPerDay << 16),
+        .int(days.upperBound * StoreInstant.millisecondsPerDay << 16))
       if try run([isNeeded], by: deadline)[0].flag(0, 0) { continue }
       try script(Self.begin, by: deadline)
       // Who begins a run of these days holds the row: a run is in the database before the question

@@ -196,7 +196,7 @@ extension StoredGoneDevice {
 
 extension StoredRunID {
   /// The day in whose partition its references are: identifiers begin with the milliseconds.
-  fileprivate var day: Int64 { Int64(high >> 16) / PostgreSQLDays.milliseconds }
+  fileprivate var day: Int64 { Int64(high >> 16) / StoreInstant.millisecondsPerDay }
 }
 
 extension UInt64 {

@@ -13,7 +13,7 @@ extension SQLiteStore {
         sql: "UPDATE admissions SET campaigns = ? WHERE app = ? AND member = ?")
       return try Self.notAdmitted(request, database) { member, former, admissions in
         let row: StatementArguments = [Data(admissions.bytes), request.app, Data(member)]
-        if !former.bytes.isEmpty, AdmissionRequest.day(of: former.lastAt) == request.lastDay {
+        if !former.bytes.isEmpty, former.lastAt.endOfDay == request.lastDay {
           try update.execute(arguments: row)
         } else {
           try insert.execute(arguments: row + [request.lastDay.milliseconds])

@@ -64,7 +64,8 @@ struct InitTests {
     #expect(
       settings.isSuperset(of: [
         "max-body", "max-connections", "idle-timeout", "rate-limit", "hosts", "store", "retention", "shutdown", "log",
-        "queue", "connections", "weight", "time-zone", "quiet-hours", "feedback",
+        "queue", "connections", "weight", "time-zone", "quiet-hours", "caps", "holdout-percent",
+        "feedback",
       ]), "\(settings)")
   }
 }

@@ -7,7 +7,7 @@ internal import Testing
 /// Outcomes by the day on which their run began.
 @Suite("Partitions of outcomes")
 struct PartitionTests {
-  private static let day = PostgreSQLDays.milliseconds
+  private static let day = StoreInstant.millisecondsPerDay
 
   private static func at(_ day: Int64, _ milliseconds: Int64 = 0) -> StoreInstant {
     StoreInstant(milliseconds: day * Self.day + milliseconds)

@@ -155,8 +155,8 @@ enum Seeds {
       // Mistakes of the simulation: a client that was too honest, a recovery done twice, and a copy
       // on purpose after the bridge had closed a connection.
       5_603, 5_924, 30_204,
-      // The same: a client that lost an error response sent nothing of what the bridge had said that
-      // it discarded, or did not know that it had read one too late.
+      // The same: a client that lost an error response sent nothing of what the bridge had said
+      // that it discarded, or did not know that it had read one too late.
       9_000_072, 9_000_106, 9_000_331, 9_000_337, 9_000_343, 9_002_222,
       // The journal waited for a store that was away: frames that the bridge had taken were lost
       // with the power.

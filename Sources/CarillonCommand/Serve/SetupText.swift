@@ -57,6 +57,8 @@ enum SetupText {
           # weight: 1                                 # its share when apps have more to send than can be sent
           # time-zone: Europe/Berlin                  # of quiet hours, and of devices that name none
           # quiet-hours: "22:00-08:00"                # campaigns wait in these hours
+          # caps: [{ per: 24h, count: 3 }]            # campaigns that a user gets at most
+          # holdout-percent: 5                        # of users, who get no campaigns
           # feedback: { every: 24h }                  # transport: binary only
 
       """

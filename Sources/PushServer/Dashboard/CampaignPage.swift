@@ -200,7 +200,8 @@ extension Dashboard {
       )
     ]
     for member in plan.members where !Self.shownElsewhere.contains(member.key) {
-      facts.append((Self.titles[member.key] ?? member.key, Self.text(member)))
+      let text = Self.text(member)
+      if !text.isEmpty { facts.append((Self.titles[member.key] ?? member.key, text)) }
     }
     let rows = facts.map { title, value -> HTML in "<dt>\(title)</dt><dd>\(value)</dd>" }
     let payload = plan.members.first { $0.key == "payload" }.map { String(decoding: $0.value.encoded, as: UTF8.self) }
@@ -230,6 +231,9 @@ extension Dashboard {
   private static func text(_ member: JSONMember) -> String {
     let text = String(decoding: member.value.encoded, as: UTF8.self)
     switch (member.key, member.value) {
+    case ("audience", .object(let members)):
+      let rest = members.filter { $0.key != "source" }
+      return rest.isEmpty ? "" : String(decoding: JSONValue.object(rest).encoded, as: UTF8.self)
     case ("rateLimit", _): return "\(text) notifications/s"
     case ("expiresAfter", _): return "\(text) s"
     case ("holdoutPercent", _): return "\(text) %"

@@ -10,6 +10,7 @@ extension Dashboard {
     let app = try visibleApp(id, viewer)
     let result = try await census.result(of: app.id)
     let counts = result.counts
+    let newCount = result.days.reduce(0) { $0 + $1.counts.new }
     let withoutLanguage: HTML = """
       <p class="hint">\(NumberText.grouped(result.withoutLanguage)) without a language.</p>
       """
@@ -18,9 +19,9 @@ extension Dashboard {
       body: """
         <h1>Devices of <a href="/apps/\(app.id.asPathSegment)">\(app.id)</a></h1>
         <dl class="tiles">
-        \(Self.tile("Active", counts.active, "can get notifications"))
-        \(Self.tile("Gone", counts.gone, "have removed the app, and nothing is sent to them"))
-        \(Self.tile("New", result.days.reduce(0) { $0 + $1.counts.new }, "in the last \(DeviceCensus.dayCount) days"))
+        \(Page.tile("Active", NumberText.grouped(counts.active), "can get notifications"))
+        \(Page.tile("Gone", NumberText.grouped(counts.gone), "have removed the app, and nothing is sent to them"))
+        \(Page.tile("New", NumberText.grouped(newCount), "in the last \(DeviceCensus.dayCount) days"))
         </dl>
         <div class="columns">
         <section class="card"><h2>Languages</h2>
@@ -31,12 +32,6 @@ extension Dashboard {
         </div>
         <p class="hint">Counted \(zone(app.id).time(result.at)), at most once a minute. Days are in UTC.</p>
         """)
-  }
-
-  private static func tile(_ title: String, _ count: Int, _ hint: String) -> HTML {
-    """
-    <div><dt>\(title)</dt><dd><strong>\(NumberText.grouped(count))</strong> <span class="hint">\(hint)</span></dd></div>
-    """
   }
 
   private static func shares(_ found: [(name: String, count: Int)], of total: Int, _ rest: HTML) -> HTML {

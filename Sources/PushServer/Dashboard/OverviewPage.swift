@@ -101,9 +101,7 @@ extension Dashboard {
         oldest.flatMap { $0.oldestAge > .zero ? "of \($0.app.id)" : nil } ?? "nothing waits"
       ),
     ]
-    let cells = tiles.map { title, value, hint -> HTML in
-      "<div><dt>\(title)</dt><dd><strong>\(value)</strong> <span class=\"hint\">\(hint)</span></dd></div>"
-    }
+    let cells = tiles.map { Page.tile($0, $1, $2) }
     return "<dl id=\"tiles\" data-live class=\"tiles\">\(cells)</dl>"
   }
 

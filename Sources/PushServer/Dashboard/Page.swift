@@ -73,6 +73,11 @@ struct Page: Sendable {
 
   private func current(_ title: String) -> HTML { HTML.when(title == self.title, " aria-current=\"page\"") }
 
+  /// A number that one looks at first, in a list of the class `tiles`.
+  static func tile(_ title: String, _ value: String, _ hint: HTML) -> HTML {
+    "<div><dt>\(title)</dt><dd><strong>\(value)</strong> <span class=\"hint\">\(hint)</span></dd></div>"
+  }
+
   /// What proves that a form came from a page of this session.
   static func token(_ viewer: Viewer) -> HTML {
     "<input type=\"hidden\" name=\"\(DashboardForm.tokenField)\" value=\"\(viewer.formToken)\">"

@@ -40,7 +40,8 @@ struct PageZone: Sendable {
 
   /// The time of day, if it is within a day.
   func clock(_ instant: StoreInstant, _ now: StoreInstant) -> HTML {
-    abs(instant.milliseconds - now.milliseconds) < 86_400_000 ? "\(timeOfDay(instant)) \(name)" : time(instant)
+    abs(instant.milliseconds - now.milliseconds) < StoreInstant.millisecondsPerDay
+      ? "\(timeOfDay(instant)) \(name)" : time(instant)
   }
 }
 

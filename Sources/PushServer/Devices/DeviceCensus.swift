@@ -9,7 +9,7 @@ final class DeviceCensus: Sendable {
     let counts: DeviceCounts
     let at: StoreInstant
     /// The last of the days that are counted, since 1970.
-    var lastDay: Int64 { at.milliseconds / DeviceCensus.millisecondsPerDay }
+    var lastDay: Int64 { at.day }
   }
 
   private struct State {
@@ -28,7 +28,6 @@ final class DeviceCensus: Sendable {
   private let state = Mutex(State())
 
   static let dayCount = 30
-  private static let millisecondsPerDay: Int64 = 86_400_000
   private static let age = Duration.seconds(60)
   /// Devices of one read.
   private static let portion = 50_000
@@ -64,8 +63,7 @@ final class DeviceCensus: Sendable {
 
   private func count(_ app: String) async throws -> Result {
     let now = clock.now
-    let day = now.milliseconds / Self.millisecondsPerDay
-    let first = StoreInstant(milliseconds: (day - Int64(Self.dayCount) + 1) * Self.millisecondsPerDay)
+    let first = StoreInstant(day: now.day - Int64(Self.dayCount) + 1)
     var counts = DeviceCounts()
     repeat {
       try Task.checkCancellation()
@@ -94,7 +92,7 @@ extension DeviceCensus.Result {
   var days: [(date: String, counts: DeviceCounts.Day)] {
     (0..<Int64(DeviceCensus.dayCount)).map { back in
       let day = lastDay - back
-      let date = InstantText.text(StoreInstant(milliseconds: day * 86_400_000)).prefix(10)
+      let date = InstantText.text(StoreInstant(day: day)).prefix(10)
       return (String(date), counts.days[day] ?? .init())
     }
   }

@@ -12,7 +12,7 @@ extension SimulatedStore {
   package func forgetAdmissions(before instant: StoreInstant) async throws(StoreError) {
     try await call { contents in
       contents.admissions = contents.admissions.mapValues {
-        $0.filter { AdmissionRequest.day(of: $0.value.lastAt) >= instant }
+        $0.filter { $0.value.lastAt.endOfDay >= instant }
       }
     }
   }
