@@ -202,6 +202,7 @@ extension JournalEvent {
     case .payload, .campaign, .lane, .enqueue, nil: throw .unknownKind(kind)
     }
   }
+
   private static func position(
     withheld form: WithheldCounts.Form, reading record: inout RecordReader
   ) throws(RecordError) -> JournalEvent {
