@@ -11,7 +11,7 @@ package struct FrequencyCap: Hashable, Sendable {
 /// Members of an audience who are about to get a campaign, and what the caps of its app are.
 package struct AdmissionRequest: Sendable {
   package let app: String
-  /// Digests of users, or of devices without one, of 16 bytes: nobody can be read from them. Each
+  /// Digests of users, or of devices without one, of 16 bytes, so that the store has no names. Each
   /// once, ascending.
   package private(set) var members: [[UInt8]]
   /// Of the app. Empty: everybody is admitted.
@@ -24,10 +24,6 @@ package struct AdmissionRequest: Sendable {
   package let entry: [UInt8]
   /// Nobody is counted.
   package var isTrial = false
-
-  /// The end of the day, in UTC. Rows are found by it when they are old: by the day, so that a
-  /// second campaign of the same day does not change the index.
-  package var lastDay: StoreInstant { now.endOfDay }
 
   package init(
     app: String, campaign: StoredUUID, members: some Sequence<[UInt8]>, caps: [FrequencyCap], now: StoreInstant
@@ -84,5 +80,7 @@ package struct Admissions: Sendable {
 }
 
 extension StoreInstant {
+  /// In UTC. Old admissions are found by the day, so that a second campaign of the same day does
+  /// not change the index.
   package var endOfDay: StoreInstant { StoreInstant(day: day + 1) }
 }

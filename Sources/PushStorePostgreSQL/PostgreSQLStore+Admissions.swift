@@ -39,7 +39,7 @@ extension PostgreSQLStore {
               || excluded.campaigns, last_day = greatest(known.last_day, excluded.last_day)
           WHERE position(substring($3 FROM 1 FOR 16) IN known.campaigns) = 0 AND NOT \(Self.isReached("$4", "$5"))
           """,
-          values: members + caps + [.instant(request.lastDay), .int((request.keptCount - 1) * size)])
+          values: members + caps + [.instant(request.now.endOfDay), .int((request.keptCount - 1) * size)])
       ], .bulk)[0].changedCount
     // The others have it already, or do not get it.
     return admitted == request.members.count

@@ -13,10 +13,10 @@ extension SQLiteStore {
         sql: "UPDATE admissions SET campaigns = ? WHERE app = ? AND member = ?")
       return try Self.notAdmitted(request, database) { member, former, admissions in
         let row: StatementArguments = [Data(admissions.bytes), request.app, Data(member)]
-        if !former.bytes.isEmpty, former.lastAt.endOfDay == request.lastDay {
+        if !former.bytes.isEmpty, former.lastAt.endOfDay == request.now.endOfDay {
           try update.execute(arguments: row)
         } else {
-          try insert.execute(arguments: row + [request.lastDay.milliseconds])
+          try insert.execute(arguments: row + [request.now.endOfDay.milliseconds])
         }
       }
     }

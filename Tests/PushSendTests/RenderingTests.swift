@@ -26,7 +26,8 @@ struct RenderingTests {
     let expected =
       #"{"apps":{"a":{"submitted":3,"accepted":{"confirmed":1,"quiet":1},"#
       + #""rejected":{"total":1,"byReason":{"8 invalid token":1}},"suppressed":0,"capped":0,"#
-      + #""holdout":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,"possibleDuplicates":0,"possibleCopies":0,"#
+      + #""holdout":0,"expired":0,"held":0,"cancelled":0,"unknown":0,"resent":0,"#
+      + #""possibleDuplicates":0,"possibleCopies":0,"#
       + #""notes":[],"neverRead":[]}},"seconds":0.500,"perSecond":6.000}"#
     #expect(AccountJSON.text(AccountSnapshot(apps: [app], seconds: 0.5)) == expected)
     #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(AccountJSON.text(account).utf8)) }

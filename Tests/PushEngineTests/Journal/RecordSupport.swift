@@ -172,8 +172,8 @@ extension SeededGenerator {
   mutating func outcome() -> Outcome {
     pick(
       [
-        .accepted(.confirmed), .accepted(.quiet), .suppressed, .capped, .holdout, .expired, .held, .cancelled, .unknown,
-        .rejected(.closedWithoutReason),
+        .accepted(.confirmed), .accepted(.quiet), .suppressed, .capped, .holdout, .expired, .held, .cancelled,
+        .unknown, .rejected(.closedWithoutReason),
         .rejected(.provider(ProviderRefusal(status: 400, reason: nil, otherReason: "Überlast"))),
         .rejected(.provider(ProviderRefusal(status: 451, reason: nil, otherReason: String(repeating: "過", count: 64)))),
         .rejected(.gaveUp(ProviderRefusal(status: 503, reason: nil, otherReason: "Overload"))),
