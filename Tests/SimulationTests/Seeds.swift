@@ -110,6 +110,8 @@ enum Seeds {
     known: [
       // A segment that was taken over, or continued, was granted nothing more.
       148,
+      // A process sent again what its journal had in doubt, and was killed before the ledger knew.
+      9_300_613,
       // Quiet hours began while the store was away, so that nodes did not hear of it.
       49, 263,
     ])

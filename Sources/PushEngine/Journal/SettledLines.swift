@@ -4,10 +4,14 @@ package struct SettledLines: Sendable {
   private let readLine: UInt64
   /// In order. A sorted array, because a million of them must not take more memory than needed.
   private let openLines: [UInt64]
+  /// How many of those without an outcome may have arrived. Each of them is a possible copy when it
+  /// is sent again.
+  package let doubtedCount: Int
 
   /// Call it before the campaign is resumed.
   package init(of campaign: JournalledCampaign, recoveredRuns: [RecoveredRun]) {
     readLine = campaign.readLine
+    doubtedCount = recoveredRuns.reduce(0) { $0 + ($1.fate == .unsent ? 0 : $1.count) }
     var open: [UInt64] = []
     open.reserveCapacity(recoveredRuns.reduce(0) { $0 + $1.count })
     for recovered in recoveredRuns { recovered.forEach { open.append($0.line) } }

@@ -171,10 +171,11 @@ final class SegmentCarrier: Sendable {
     }
   }
 
-  /// Nodes stop by themselves when quiet hours begin, also while the ledger is away.
+  /// Nodes stop by themselves when quiet hours begin, also while the ledger is away. Nothing is
+  /// sent, or sent again, before the ledger knows how often it may have arrived.
   private func pauseOrResume(_ progress: SegmentProgress) {
     guard let campaign = progress.campaign else { return }
-    let isOpen = progress.openUntil.map { clock.now < $0 } ?? false
+    let isOpen = progress.isTold && progress.openUntil.map { clock.now < $0 } ?? false
     guard isOpen == campaign.isPaused else { return }
     if isOpen { campaign.resume() } else { campaign.pause() }
   }
@@ -379,8 +380,8 @@ final class SegmentCarrier: Sendable {
           progress.refused()
           continue
         }
-        apply(part, to: progress)
         progress.acknowledge(report, after: duration)
+        apply(part, to: progress)
       }
       return .told
     } catch {

@@ -21,6 +21,9 @@ final class SegmentProgress: OutcomeListener {
     var former = CampaignAccount()
     /// The account of what this process settled.
     var account = Account()
+    /// The possible copies of this epoch once this process has sent again what the journal has in
+    /// doubt. The ledger is told before it does: another node may take over in the middle of it.
+    var resumedCopies = 0
     /// The rows that the ledger does not have, and how many it has.
     var rows: [UInt8] = []
     var rowCount = 0
@@ -146,6 +149,8 @@ final class SegmentProgress: OutcomeListener {
   var isLeft: Bool { state.withLock { $0.isLeft } }
   var isDisowned: Bool { state.withLock { $0.isDisowned } }
   var campaign: PushCampaign? { state.withLock { $0.campaign } }
+  /// The ledger has acknowledged a report of this process.
+  var isTold: Bool { state.withLock { $0.told != nil } }
 
   /// How far ahead of its reader it is granted.
   var ahead: Int { state.withLock { $0.grants.ahead } }
@@ -200,6 +205,7 @@ final class SegmentProgress: OutcomeListener {
       }
       // The campaign itself counts on from the journal.
       state.former = CampaignAccount(former: account, rows: rows)
+      if doubtOutcome == nil { state.resumedCopies = account.possibleCopies + settled.doubtedCount }
       // Who was read and not sent to again, because an earlier owner may have, is in no account of
       // the journal.
       let unsureCount = state.machine.settled.count - state.base.settled - state.former.settled
@@ -472,7 +478,7 @@ extension SegmentProgress.State {
     if let engine = campaign?.engineAccount {
       sum.resent += engine.resent
       sum.possibleDuplicates += engine.possibleDuplicates
-      sum.possibleCopies += engine.possibleCopies
+      sum.possibleCopies += isOver ? engine.possibleCopies : max(engine.possibleCopies, resumedCopies)
     }
     var report = SegmentReport(
       id: progress.id, epoch: progress.epoch, number: number, granted: told.granted, settled: told.settled.bytes,
