@@ -204,11 +204,10 @@ package final class OutcomeRecorder: IntakeRecorder {
     let ends = campaigns.takeEnds()
     do throws(UnsyncedList) {
       try campaigns.syncLists()
-      while let changes = writing.changes ?? takeChanges() {
-        writing.changes = changes
-        try write(changes)
-        writing.changes = nil
-      }
+      try write(&writing)
+      // Once: what comes meanwhile shares the next write. Under load there is always something.
+      writing.changes = takeChanges()
+      try write(&writing)
       try campaigns.write(ends)
       awaySince.store(0, ordering: .relaxed)
       try clearDeferred()
@@ -345,6 +344,12 @@ package final class OutcomeRecorder: IntakeRecorder {
       for (confirmation, lines) in lines { changes.add(lines, of: run, "\(confirmation)") }
     }
     return changes.isEmpty ? nil : changes
+  }
+
+  private func write(_ writing: inout Writing) throws(UnsyncedList) {
+    guard let changes = writing.changes else { return }
+    try write(changes)
+    writing.changes = nil
   }
 
   private func write(_ changes: IntakeChanges) throws(UnsyncedList) {

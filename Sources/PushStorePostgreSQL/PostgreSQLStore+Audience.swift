@@ -127,8 +127,8 @@ extension PostgreSQLStore {
     }
     var (condition, values) = ("devices.app = $1", [PostgreSQLValue.int(number)])
     func demand(_ text: String, _ numbers: [Int64]) {
-      values.append(.ints(numbers))
-      condition += " AND \(text) $\(values.count)::bigint[]::int[]"
+      values.append(.int4s(numbers))
+      condition += " AND \(text) $\(values.count)::int[]"
     }
     let all = numbers(filter.all)
     guard all.count == Set(filter.all).count else { return nil }
@@ -139,8 +139,8 @@ extension PostgreSQLStore {
     let none = numbers(filter.none)
     if !none.isEmpty { demand("NOT devices.tags &&", none) }
     if !filter.languages.isEmpty {
-      values.append(.ints(try await names.languages(filter.languages)))
-      condition += " AND devices.language = ANY ($\(values.count)::bigint[])"
+      values.append(.int4s(try await names.languages(filter.languages)))
+      condition += " AND devices.language = ANY ($\(values.count)::int[])"
     }
     if let activity = filter.activity {
       condition += """

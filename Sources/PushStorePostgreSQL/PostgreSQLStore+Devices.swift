@@ -104,8 +104,8 @@ extension PostgreSQLStore {
     let name = PostgreSQLNames.tag(tag, app: number)
     guard let tag = try await names.find(name) else { return [] }
     return try await devices(
-      number, "number > $2 AND tags @> $4::bigint[]::int[] ORDER BY number LIMIT $3",
-      [.int(key), .int(limit), .ints([tag])])
+      number, "number > $2 AND tags @> $4::int[] ORDER BY number LIMIT $3",
+      [.int(key), .int(limit), .int4s([tag])])
   }
 
   /// - Parameters:

@@ -80,6 +80,7 @@ measure_campaign() {
   stop TERM "$simulator"
   simulator=
   if [[ -n $postgres ]]; then
+    sql "$database_port" 'VACUUM ANALYZE' carillon
     sql "$database_port" 'CREATE DATABASE devices TEMPLATE carillon'
   else
     cp "$work"/store.db* "$work/devices"

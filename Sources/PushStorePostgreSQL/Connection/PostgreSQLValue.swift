@@ -11,6 +11,8 @@ enum PostgreSQLValue: Sendable {
   case bytes([UInt8])
   case uuid(StoredUUID)
   case ints([Int64?])
+  /// As the server has tags: it would convert others for each row that it compares.
+  case int4s([Int64])
   case texts([String?])
   case blobs([[UInt8]?])
   case uuids([StoredUUID])
@@ -31,6 +33,7 @@ enum PostgreSQLValue: Sendable {
     static let uuid: Oid = 2950
     static let byteaArray: Oid = 1001
     static let textArray: Oid = 1009
+    static let int4Array: Oid = 1007
     static let int8Array: Oid = 1016
     static let uuidArray: Oid = 2951
   }
@@ -44,6 +47,7 @@ enum PostgreSQLValue: Sendable {
     case .bytes: ObjectID.bytea
     case .uuid: ObjectID.uuid
     case .ints: ObjectID.int8Array
+    case .int4s: ObjectID.int4Array
     case .texts: ObjectID.textArray
     case .blobs: ObjectID.byteaArray
     case .uuids: ObjectID.uuidArray
@@ -61,6 +65,8 @@ enum PostgreSQLValue: Sendable {
     case .uuid(let id): Self.binary { $0.append(id) }
     case .ints(let numbers):
       Self.array(ObjectID.int8, numbers, byteCount: { _ in 8 }) { $0.append(bigEndian: $1) }
+    case .int4s(let numbers):
+      Self.array(ObjectID.int4, numbers, byteCount: { _ in 4 }) { $0.append(bigEndian: Int32(truncatingIfNeeded: $1)) }
     case .texts(let texts):
       Self.array(ObjectID.text, texts, byteCount: \.utf8.count) { $0.append(contentsOf: $1.utf8) }
     case .blobs(let blobs): Self.array(ObjectID.bytea, blobs, byteCount: \.count) { $0.append(contentsOf: $1) }
