@@ -58,6 +58,9 @@ private struct Entry: Codable {
     var run: Run
     var first: UInt32
     var last: UInt32
+
+    init(_ lines: StoredLines) { (run, first, last) = (Run(lines.run), lines.lines.lowerBound, lines.lines.upperBound) }
+    var lines: StoredLines { StoredLines(run: run.id, lines: first...max(first, last)) }
   }
 
   struct Forwarded: Codable {
@@ -111,6 +114,14 @@ private struct Entry: Codable {
     }
   }
 
+  struct Carriage: Codable {
+    var block: Run
+    var first: UInt32
+    var lines: [UInt32]
+    var run: Run
+    var place: UInt32
+  }
+
   struct Delivered: Codable {
     var count: Int
     var last: Int64
@@ -125,13 +136,15 @@ private struct Entry: Codable {
   var countLimit: Int
   /// Nil: of a version that did not have it.
   var passed: [Passed]?
+  /// The same.
+  var carriages: [Carriage]?
+  /// The same.
+  var copies: [Doubted]?
 
   init(_ write: Int64, _ changes: IntakeChanges) {
     self.write = write
     began = changes.began.map { Began(run: Run($0.run), app: $0.app, at: $0.at.milliseconds) }
-    doubted = changes.doubted.map {
-      Doubted(run: Run($0.run), first: $0.lines.lowerBound, last: $0.lines.upperBound)
-    }
+    doubted = changes.doubted.map(Doubted.init)
     forwarded = changes.bridge.forwarded.map {
       Forwarded(
         app: $0.app, client: $0.client, position: $0.position, connection: $0.connection, firstFrame: $0.firstFrame,
@@ -148,6 +161,10 @@ private struct Entry: Codable {
     }
     countLimit = changes.bridge.countLimit
     passed = changes.passed.groups.compactMap(Passed.init)
+    carriages = changes.shared.carriages.map {
+      Carriage(block: Run($0.block.run), first: $0.block.first, lines: $0.lines, run: Run($0.run), place: $0.first)
+    }
+    copies = changes.shared.copies.map(Doubted.init)
   }
 }
 
@@ -155,7 +172,8 @@ extension IntakeChanges {
   fileprivate init(_ entry: Entry) {
     self.init()
     began = entry.began.map { (run: $0.run.id, app: $0.app, at: StoreInstant(milliseconds: $0.at)) }
-    doubted = entry.doubted.map { StoredLines(run: $0.run.id, lines: $0.first...max($0.first, $0.last)) }
+    doubted = entry.doubted.map(\.lines)
+    shared.copies = (entry.copies ?? []).map(\.lines)
     bridge.forwarded = entry.forwarded.map {
       ForwardedFrames(
         app: $0.app, client: $0.client, position: $0.position, connection: $0.connection, firstFrame: $0.firstFrame,
@@ -172,5 +190,9 @@ extension IntakeChanges {
     }
     bridge.countLimit = entry.countLimit
     passed = OutcomeList((entry.passed ?? []).map(\.group))
+    shared.carriages = (entry.carriages ?? []).map {
+      IntakeCarriage(
+        block: IntakeBlock.ID(run: $0.block.id, first: $0.first), lines: $0.lines, run: $0.run.id, first: $0.place)
+    }
   }
 }

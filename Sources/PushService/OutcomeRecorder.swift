@@ -8,7 +8,7 @@ internal import Synchronization
 /// Records the outcomes of the notifications that the service has accepted: in memory until the
 /// journal's next commit, then in the store.
 package final class OutcomeRecorder: IntakeRecorder {
-  private struct Run {
+  struct Run {
     var app: String
     var isBridge: Bool
     /// Its notifications are broadcasts to it.
@@ -16,7 +16,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     var acknowledgedLine: UInt64 = 0
   }
 
-  private struct State {
+  struct State {
     var changes = IntakeChanges()
     /// How often the store was written, with the write that is under way.
     var writeCount: Int64
@@ -31,6 +31,8 @@ package final class OutcomeRecorder: IntakeRecorder {
     var runs: [StoredRunID: Run] = [:]
     /// How many outcomes of each app this process has written.
     var listedCounts: [String: Int] = [:]
+    /// Of notifications that nodes share.
+    var shared = SharedRuns()
     /// By app, for display. The latest last.
     var recent: [String: [Recent]] = [:]
 
@@ -39,6 +41,29 @@ package final class OutcomeRecorder: IntakeRecorder {
       let entries = run.channel.map { entries.broadcast(to: $0) } ?? entries
       changes.outcomes.append(
         OutcomeGroup(outcome, entries, app: run.app, of: .run(id, isBridge: run.isBridge), at: instant))
+    }
+
+    mutating func doubt(_ lines: [UInt64], of id: StoredRunID) {
+      let named = Dictionary(grouping: lines.map { shared.name(of: $0, in: id) }, by: \.run)
+      for (run, lines) in named {
+        let ranges = lines.map(\.line).ranges.map { StoredLines(run: run, lines: $0) }
+        if run == id { changes.doubted += ranges } else { changes.shared.copies += ranges }
+      }
+    }
+
+    /// A run has the channel of the one in which it is carried.
+    mutating func adoptChannel(of carrier: StoredRunID, _ run: StoredRunID) {
+      if carrier != run, let channel = runs[carrier]?.channel { runs[run]?.channel = channel }
+    }
+
+    mutating func accept(
+      _ entries: OutcomeEntries, _ confirmation: Confirmation, of id: StoredRunID, at instant: StoreInstant
+    ) {
+      accepted[id, default: [:]][confirmation, default: []] +=
+        entries.lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
+      list(.accepted(confirmation), of: id, entries, at: instant)
+      guard shared.contains(id) else { return }
+      for line in entries.lines { shared.settle(UInt32(truncatingIfNeeded: line), of: id, &changes.shared) }
     }
   }
 
@@ -54,7 +79,7 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   private let store: any Store
   let clock: any ServiceClock
-  private let state: Mutex<State>
+  let state: Mutex<State>
   private struct Writing {
     /// After it nothing is durable, so every later call fails as well.
     var failure: UnsyncedList?
@@ -79,6 +104,8 @@ package final class OutcomeRecorder: IntakeRecorder {
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
 
   package let campaigns: CampaignRecorder
+  /// Of this process; 0: no other process can use the store.
+  let incarnation = Atomic<Int64>(0)
 
   package init(store: any Store, clock: any ServiceClock = MachineClock(), deferred: DeferredChanges? = nil) {
     (self.store, self.clock, self.deferred) = (store, clock, deferred)
@@ -128,42 +155,60 @@ package final class OutcomeRecorder: IntakeRecorder {
     let id = StoredRunID(run)
     let now = clock.now
     state.withLock { state in
-      state.accepted[id, default: [:]][confirmation, default: []] +=
-        entries.lines.lazy.map { UInt32(truncatingIfNeeded: $0) }
-      state.list(.accepted(confirmation), of: id, entries, at: now)
+      guard state.shared.isCarried(id) else { return state.accept(entries, confirmation, of: id, at: now) }
+      let renamed = entries.renamed { line in
+        let known = state.shared.name(of: line, in: id)
+        return (owner: known.run, line: UInt64(known.line))
+      }
+      // What the store had before the journal counts once.
+      for (run, entries) in renamed where run == id || state.shared.contains(run) {
+        state.adoptChannel(of: id, run)
+        state.accept(entries, confirmation, of: run, at: now)
+      }
     }
     watcher.withLock { $0 }?.accepted(run, lines: entries.lines)
   }
 
   package func doubted(_ run: IntakeRunID, lines: [UInt64]) {
     let id = StoredRunID(run)
-    let ranges = lines.map { UInt32(truncatingIfNeeded: $0) }.ranges
-    state.withLock { state in
-      state.changes.doubted += ranges.map { StoredLines(run: id, lines: $0) }
-    }
+    state.withLock { $0.doubt($0.shared.newlyDoubted(lines, of: id), of: id) }
   }
 
   package func notAccepted(
     _ run: IntakeRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?,
     isDoubted: Bool
   ) {
-    let notification = StoredNotificationID(run: StoredRunID(run), line: UInt32(truncatingIfNeeded: line))
-    let entries = OutcomeEntries(line: line, token: token, goneSince: goneSince, isDoubted: isDoubted)
+    notAccepted(
+      StoredRunID(run), app: app, line: line, token: token, outcome: outcome, goneSince: goneSince,
+      isDoubted: isDoubted)
+    watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
+  }
+
+  func notAccepted(
+    _ run: StoredRunID, app: String, line: UInt64, token: String, outcome: Outcome, goneSince: UInt64?,
+    isDoubted: Bool
+  ) {
     let now = clock.now
     let (name, detail) = (outcome.kind.rawValue, outcome.detail)
     let gone = outcome.saysGone ? goneDevice(app, token, since: goneSince) : nil
     state.withLock { state in
+      let known = state.shared.name(of: line, in: run)
+      guard known.run == run || state.shared.contains(known.run) else { return }
+      state.adoptChannel(of: run, known.run)
+      let notification = StoredNotificationID(run: known.run, line: known.line)
+      let entries = OutcomeEntries(
+        line: UInt64(known.line), token: token, goneSince: goneSince, isDoubted: isDoubted)
       state.changes.notAccepted.append((notification: notification, state: name, detail: detail))
       let channel = state.runs[notification.run]?.channel
       if let gone, channel == nil { state.changes.gone.append(gone) }
       state.list(outcome, of: notification.run, entries, at: now)
+      if state.shared.contains(known.run) { state.shared.settle(known.line, of: known.run, &state.changes.shared) }
       state.recent[app, default: []].append(Recent(at: now, token: channel ?? token, state: name, detail: detail))
       // All but the latest are removed together, so that each costs little.
       if let count = state.recent[app]?.count, count >= 4 * Self.recentLimit {
         state.recent[app]?.removeFirst(count - Self.recentLimit)
       }
     }
-    watcher.withLock { $0 }?.notAccepted(run, line: line, outcome: outcome)
   }
 
   /// Lists outcomes of a campaign.
@@ -190,7 +235,9 @@ package final class OutcomeRecorder: IntakeRecorder {
 
   package func ended(_ run: IntakeRunID) {
     let id = StoredRunID(run)
-    state.withLock { $0.changes.ended.append((id, clock.now)) }
+    state.withLock { state in
+      if state.shared.end(id) { state.changes.ended.append((id, clock.now)) }
+    }
     watcher.withLock { $0 }?.ended(run)
   }
 
@@ -337,6 +384,8 @@ package final class OutcomeRecorder: IntakeRecorder {
         let later = exchange(&changes, with: exchange(&state.deferred, with: IntakeChanges()))
         changes.append(later)
       }
+      changes.shared.blocks.removeAll { !state.shared.write($0.id) }
+      changes.shared.incarnation = incarnation.load(ordering: .relaxed)
       if !changes.isEmpty || !state.accepted.isEmpty { state.writeCount += 1 }
       return (changes, exchange(&state.accepted, with: [:]))
     }
@@ -357,6 +406,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     state.withLock { state in
       state.underWay = IntakeChanges()
       for entry in changes.ended { state.runs[entry.run] = nil }
+      for run in changes.shared.left where !state.shared.contains(run) { state.runs[run] = nil }
       for group in changes.passed.groups + changes.outcomes.groups {
         state.listedCounts[group.app, default: 0] += group.count
       }
@@ -403,7 +453,7 @@ extension IntakeChanges {
 
 extension [UInt32] {
   /// Neighbouring lines as one range.
-  fileprivate var ranges: [ClosedRange<UInt32>] {
+  var ranges: [ClosedRange<UInt32>] {
     let sorted = sorted()
     guard var first = sorted.first else { return [] }
     var ranges: [ClosedRange<UInt32>] = []

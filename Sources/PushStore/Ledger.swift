@@ -18,6 +18,31 @@ package protocol Ledger: Sendable {
   /// Nil: another upload has replaced it.
   func bytes(of piece: AudiencePiece.Head, of campaign: StoredUUID) async throws(StoreError) -> [UInt8]?
 
+  // MARK: Notifications that were taken in
+  //
+  // By apps for which the answer to a request says that the store has them. It keeps them in blocks
+  // until each has its outcome, with the node that sends them. See ``Store/write(_:)``.
+
+  /// Gets blocks of some apps that no node has, for a living one: those of lost nodes, and of those
+  /// that have ended and did not come back for a while.
+  func claimBlocks(
+    of apps: [String], limit: Int, by incarnation: Int64
+  ) async throws(StoreError) -> [OwnedIntakeBlock]
+
+  /// What a node has, without the notifications, in order of runs and lines. A new process of a
+  /// node has what the one before it had, unless that was lost.
+  ///
+  /// - Parameter block: behind which to begin; nil: with the first.
+  func blocks(
+    of incarnation: Int64, after block: IntakeBlock.ID?, limit: Int
+  ) async throws(StoreError) -> [OwnedIntakeBlock]
+
+  /// Which lines of others are in some runs, in the order of their lines there.
+  func carriages(in runs: [StoredRunID]) async throws(StoreError) -> [IntakeCarriage]
+
+  /// The notifications of a block; nil: it is not there any more.
+  func notifications(of block: IntakeBlock.ID) async throws(StoreError) -> IntakeBlock?
+
   // MARK: Parts
 
   /// Parts of open campaigns that nodes carry, in the order of their campaigns.

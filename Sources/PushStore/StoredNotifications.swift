@@ -94,12 +94,15 @@ package struct IntakeChanges: Sendable {
   package var references: [(notification: StoredNotificationID, text: String)] = []
   /// New batches, and further parts of those that are there.
   package var batches: [StoredBatch] = []
+  /// Of notifications that nodes share.
+  package var shared = SharedIntakeChanges()
 
   package init() {}
 
   package var isEmpty: Bool {
     began.isEmpty && accepted.isEmpty && notAccepted.isEmpty && doubted.isEmpty && gone.isEmpty && ended.isEmpty
       && bridge.isEmpty && outcomes.isEmpty && passed.isEmpty && references.isEmpty && batches.isEmpty
+      && shared.isEmpty
   }
 
   /// Of it what must be durable before the journal's next record, with the runs that it needs: what
@@ -109,6 +112,7 @@ package struct IntakeChanges: Sendable {
   package var beforeJournal: IntakeChanges {
     var part = IntakeChanges()
     (part.began, part.doubted, part.bridge, part.passed) = (began, doubted, bridge, passed)
+    (part.shared.carriages, part.shared.copies) = (shared.carriages, shared.copies)
     return part
   }
 
@@ -116,11 +120,14 @@ package struct IntakeChanges: Sendable {
   package mutating func takeBeforeJournal() -> IntakeChanges {
     let part = beforeJournal
     (began, doubted, bridge, passed) = ([], [], BridgeChanges(), OutcomeList())
+    (shared.carriages, shared.copies) = ([], [])
     return part
   }
 
   /// Whether it has some of what must be durable before any record.
-  package var precedesJournal: Bool { !bridge.isEmpty || !doubted.isEmpty }
+  package var precedesJournal: Bool {
+    !bridge.isEmpty || !doubted.isEmpty || !shared.carriages.isEmpty || !shared.copies.isEmpty
+  }
 
   package mutating func append(_ later: IntakeChanges) {
     began += later.began
@@ -134,6 +141,7 @@ package struct IntakeChanges: Sendable {
     bridge.append(later.bridge)
     references += later.references
     batches += later.batches
+    shared.append(later.shared)
   }
 }
 

@@ -79,6 +79,11 @@ package struct OutcomeList: Sendable {
     }
   }
 
+  package mutating func removeAll(of runs: Set<StoredRunID>) {
+    groups.removeAll { if case .run(let run, _) = $0.origin { runs.contains(run) } else { false } }
+    places = [:]
+  }
+
   package mutating func append(_ later: OutcomeList) {
     groups += later.groups
     places = [:]

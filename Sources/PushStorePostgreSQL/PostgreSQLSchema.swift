@@ -7,7 +7,7 @@ enum PostgreSQLSchema {
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
-    activities, users, admissions,
+    activities, users, admissions, intakeBlocks,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -290,6 +290,20 @@ enum PostgreSQLSchema {
       PRIMARY KEY (app, member)
     ) WITH (fillfactor = 70);
     CREATE INDEX admissions_by_age ON admissions (last_day);
+    """
+
+  /// Notifications that nodes share, without an outcome; see ``IntakeBlock``. The owner is an
+  /// incarnation; 0: nobody.
+  private static let intakeBlocks = """
+    CREATE TABLE intake_blocks (
+      high bigint NOT NULL, low bigint NOT NULL, first bigint NOT NULL, app text NOT NULL, count bigint NOT NULL,
+      common bytea NOT NULL, bytes bytea NOT NULL, owner bigint NOT NULL, PRIMARY KEY (high, low, first)
+    );
+    CREATE INDEX intake_blocks_by_owner ON intake_blocks (owner, high, low, first);
+    CREATE TABLE intake_carriages (
+      run_high bigint NOT NULL, run_low bigint NOT NULL, run_first bigint NOT NULL, high bigint NOT NULL,
+      low bigint NOT NULL, first bigint NOT NULL, lines bigint[] NOT NULL, PRIMARY KEY (run_high, run_low, run_first)
+    );
     """
 
   /// Where devices are told about Live Activities.

@@ -2,7 +2,7 @@ package import PushStore
 
 extension PostgreSQLStore {
   /// By the database's clock, in milliseconds since 1970.
-  private static let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+  static let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
   package func nodes() async throws(StoreError) -> [StoredNode]? {
     let rows = try await read(
@@ -35,6 +35,13 @@ extension PostgreSQLStore {
     let rows = try await write([
       // One after the other: what two have seen before is no reason for both.
       PostgreSQLStatement("SELECT version FROM schema_version FOR UPDATE"),
+      // Its journal has another process's notifications, or none.
+      PostgreSQLStatement(
+        """
+        WITH gone AS (
+          SELECT incarnation FROM nodes WHERE name = $1 AND NOT is_alive AND incarnation <> $2 FOR UPDATE)
+        UPDATE intake_blocks SET owner = 0 FROM gone WHERE owner = gone.incarnation
+        """, .text(node), .int(former ?? 0)),
       // What its former process has told counts no more.
       PostgreSQLStatement(
         """
@@ -59,7 +66,12 @@ extension PostgreSQLStore {
         WHERE nodes.name = $1 AND nodes.is_alive AND nodes.incarnation > $2 AND segments.owner = $2
           AND NOT segments.is_settled
         """, .text(node), .int(former ?? 0)),
-    ])[1]
+      PostgreSQLStatement(
+        """
+        UPDATE intake_blocks SET owner = nodes.incarnation FROM nodes
+        WHERE nodes.name = $1 AND nodes.is_alive AND nodes.incarnation > $2 AND owner = $2 AND owner <> 0
+        """, .text(node), .int(former ?? 0)),
+    ])[2]
     return rows.count == 0 ? nil : rows.int(0, 0)
   }
 
@@ -75,12 +87,18 @@ extension PostgreSQLStore {
   }
 
   package func fence(_ node: StoredNode) async throws(StoreError) -> Bool {
-    try await write(
-      """
-      UPDATE nodes SET is_alive = false, is_lost = true
-      WHERE name = $1 AND incarnation = $2 AND beat = $3 AND is_alive
-      """, .text(node.name), .int(node.incarnation), .int(node.beat)
-    ).changedCount == 1
+    try await write([
+      PostgreSQLStatement(
+        """
+        UPDATE nodes SET is_alive = false, is_lost = true
+        WHERE name = $1 AND incarnation = $2 AND beat = $3 AND is_alive
+        """, .text(node.name), .int(node.incarnation), .int(node.beat)),
+      PostgreSQLStatement(
+        """
+        UPDATE intake_blocks SET owner = 0 FROM nodes
+        WHERE name = $1 AND incarnation = $2 AND NOT is_alive AND is_lost AND owner = incarnation
+        """, .text(node.name), .int(node.incarnation)),
+    ])[0].changedCount == 1
   }
 
   package func lead(_ incarnation: Int64) async throws(StoreError) -> Bool {
@@ -116,12 +134,18 @@ extension PostgreSQLStore {
         UPDATE runs SET is_lost = true, ended_at = \(Self.now) FROM nodes
         WHERE name = $1 AND NOT is_alive AND runs.node = journal AND ended_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM nodes AS other WHERE other.is_alive AND other.journal = nodes.journal)
+          AND NOT EXISTS (SELECT 1 FROM intake_blocks AS block WHERE block.high = runs.high AND block.low = runs.low)
+        """, .text(node)),
+      PostgreSQLStatement(
+        """
+        WITH gone AS (SELECT incarnation FROM nodes WHERE name = $1 AND NOT is_alive FOR UPDATE)
+        UPDATE intake_blocks SET owner = 0 FROM gone WHERE owner = gone.incarnation
         """, .text(node)),
       PostgreSQLStatement("DELETE FROM nodes WHERE name = $1 AND NOT is_alive", .text(node)),
       PostgreSQLStatement(
         "DELETE FROM takeovers WHERE node = $1 AND NOT EXISTS (SELECT 1 FROM nodes WHERE name = $1)", .text(node)),
     ])
-    return rows[1].changedCount == 1
+    return rows[2].changedCount == 1
   }
 
   // MARK: Their work

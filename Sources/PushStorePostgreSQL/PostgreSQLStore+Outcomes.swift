@@ -4,9 +4,19 @@ extension PostgreSQLStore {
   package func write(_ changes: IntakeChanges) throws(StoreError) {
     try writeBatch { connection, batch, deadline throws(StoreError) in
       try days.prepare(changes.began.map(\.at), connection, by: deadline)
-      let free = try changes.acceptedLines(besides: connection, by: deadline)
-      _ = try connection.transaction(
-        [batch] + changes.statements(accepting: free, node: settings.writer), by: deadline)
+      guard changes.shared.needsLife else {
+        let free = try changes.acceptedLines(besides: connection, by: deadline)
+        let statements = changes.statements(accepting: free, node: settings.writer)
+        _ = try connection.transaction([batch] + statements, by: deadline)
+        return
+      }
+      try connection.transaction([batch, changes.shared.aliveStatement], by: deadline) { rows throws(StoreError) in
+        let isAlive = rows.count == 1
+        let changes = isAlive ? changes : changes.withoutShared
+        let free = try changes.acceptedLines(besides: connection, by: deadline)
+        return changes.statements(accepting: free, node: settings.writer)
+          + changes.shared.statements(owner: isAlive ? changes.shared.incarnation : 0)
+      }
     }
   }
 
@@ -139,6 +149,7 @@ extension PostgreSQLStore {
       UPDATE runs SET ended_at = $4 WHERE node = $1 AND ended_at IS NULL AND NOT EXISTS (
         SELECT 1 FROM unnest($2::bigint[], $3::bigint[]) AS kept (high, low)
         WHERE kept.high = runs.high AND kept.low = runs.low)
+        AND NOT EXISTS (SELECT 1 FROM intake_blocks AS block WHERE block.high = runs.high AND block.low = runs.low)
       """, .text(settings.writer), .ints(kept.map(\.high.stored)), .ints(kept.map { Int64($0.low) }), .instant(instant))
   }
 
@@ -165,6 +176,8 @@ extension PostgreSQLStore {
           SELECT 1 FROM runs WHERE runs.high = entry.high AND runs.low = entry.low) LIMIT $2)
       """, .int(max(0, instant.milliseconds) << 16), portion: 2_000)
     try await forgetOutcomes(before: instant)
+    try await write(
+      "DELETE FROM intake_carriages WHERE NOT EXISTS (SELECT 1 FROM runs WHERE high = run_high AND low = run_low)")
     // A batch can be asked for as long as one of its runs.
     try await delete(
       """

@@ -78,6 +78,9 @@ enum Seeds {
       500_000_128
     ])
 
+  /// Two nodes take in for each other.
+  static let sharedIntakes = seeds(300, known: [])
+
   /// A service's campaigns, crashes.
   static let servedCampaigns = seeds(
     500,

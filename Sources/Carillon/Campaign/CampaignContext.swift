@@ -18,18 +18,22 @@ package struct CampaignContext: Sendable, Codable {
   package var intakeRun: String?
   /// The bridge has taken them in.
   package var isBridge = false
+  /// Other nodes can take them over.
+  package var isShared = false
   /// What a service calls it: see ``ServedCampaign``.
   package var served: String?
   /// Of a campaign of `carillon send`.
   package var send: Send?
 
-  private enum CodingKeys: CodingKey { case isSingleSends, name, template, tokens, intakeRun, isBridge, served }
+  private enum CodingKeys: CodingKey {
+    case isSingleSends, name, template, tokens, intakeRun, isBridge, isShared, served
+  }
 
   package init() {}
 
-  init(intakeRun: IntakeRunID, isBridge: Bool) {
+  init(intakeRun: IntakeRunID, isBridge: Bool, isShared: Bool) {
     self.intakeRun = NotificationID(run: intakeRun, line: 0).description
-    self.isBridge = isBridge
+    (self.isBridge, self.isShared) = (isBridge, isShared)
   }
 
   /// What another program wrote counts as a campaign without a name.
@@ -50,6 +54,7 @@ package struct CampaignContext: Sendable, Codable {
     template = try values.decodeIfPresent(String.self, forKey: .template)
     intakeRun = try values.decodeIfPresent(String.self, forKey: .intakeRun)
     isBridge = try values.decodeIfPresent(Bool.self, forKey: .isBridge) ?? false
+    isShared = try values.decodeIfPresent(Bool.self, forKey: .isShared) ?? false
     served = try values.decodeIfPresent(String.self, forKey: .served)
   }
 
@@ -62,6 +67,7 @@ package struct CampaignContext: Sendable, Codable {
     try values.encodeIfPresent(template, forKey: .template)
     try values.encodeIfPresent(intakeRun, forKey: .intakeRun)
     if isBridge { try values.encode(isBridge, forKey: .isBridge) }
+    if isShared { try values.encode(isShared, forKey: .isShared) }
     try values.encodeIfPresent(served, forKey: .served)
   }
 

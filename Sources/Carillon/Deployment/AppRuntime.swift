@@ -85,13 +85,15 @@ final class AppRuntime: Sendable {
   let runs = RunRegistry()
   private let sendsOnce = Mutex<SingleSends?>(nil)
   private let recorder: (any IntakeRecorder)?
+  /// Of what other nodes can take over.
+  private let lease: SendLease?
   private let intakeOnce = Mutex<AppIntake?>(nil)
 
   /// - Parameter recorder: gets the outcomes of durably accepted notifications; nil: the app
   ///   accepts none.
   convenience init(
-    _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?, observer: (any LaneObserver)?,
-    events: @escaping @Sendable (AppEvent) -> Void
+    _ entry: AppEntry, engine: RunningEngine, recorder: (any IntakeRecorder)?, lease: SendLease,
+    observer: (any LaneObserver)?, events: @escaping @Sendable (AppEvent) -> Void
   ) {
     let plan = entry.credential.plan(entry.configuration)
     let dialer = DialerSwitch(plan.dialer)
@@ -104,11 +106,15 @@ final class AppRuntime: Sendable {
     }
     rules.observer = observer
     let app = engine.makeApp(AppPlan(configuration: rules, dialer: dialer), tally: entry.tally, events: events)
-    self.init(entry, app, dialer: dialer, engine: engine, recorder: recorder)
+    self.init(entry, app, dialer: dialer, engine: engine, recorder: recorder, lease: lease)
   }
 
-  init(_ entry: AppEntry, _ app: App, dialer: DialerSwitch, engine: RunningEngine, recorder: (any IntakeRecorder)?) {
-    (self.entry, self.app, self.dialer, self.engine, self.recorder) = (entry, app, dialer, engine, recorder)
+  init(
+    _ entry: AppEntry, _ app: App, dialer: DialerSwitch, engine: RunningEngine, recorder: (any IntakeRecorder)?,
+    lease: SendLease?
+  ) {
+    (self.entry, self.app, self.dialer, self.engine) = (entry, app, dialer, engine)
+    (self.recorder, self.lease) = (recorder, lease)
     if entry.isPaused { app.pause() }
     suspendWithoutCredential()
   }
@@ -151,7 +157,7 @@ final class AppRuntime: Sendable {
     guard let recorder, let journal = engine.journal else { return nil }
     return intakeOnce.withLock { intake in
       if let intake { return intake }
-      let made = AppIntake(self, journal: journal, recorder: recorder)
+      let made = AppIntake(self, journal: journal, recorder: recorder, lease: lease)
       intake = made
       return made
     }

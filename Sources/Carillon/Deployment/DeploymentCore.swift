@@ -221,7 +221,7 @@ final class DeploymentCore: Sendable {
   func start(_ entry: AppEntry, _ engine: RunningEngine) -> AppRuntime {
     let log = AppLog(app: entry.id, logger: logger)
     let runtime = AppRuntime(
-      entry, engine: engine, recorder: intakeRecorder, observer: makeLaneObserver?(entry.id)
+      entry, engine: engine, recorder: intakeRecorder, lease: lease, observer: makeLaneObserver?(entry.id)
     ) { [weak self, id = entry.id, loop = engine.loop] event in
       let event = DeploymentEvent(app: id, kind: DeploymentEvent.Kind(event), droppedCount: 0)
       log.write(event.kind, now: loop.now)

@@ -14,12 +14,14 @@ final class AppIntake: Sendable {
   private let runtime: AppRuntime
   private let journal: EngineJournal
   private let recorder: any IntakeRecorder
+  /// Of what other nodes can take over.
+  private let lease: SendLease?
   /// One gauge for each ``ClaimOrder/Rank``.
   let gauges = ClaimOrder.Rank.allCases.map(IntakeGauge.init)
   private let queues: NotificationQueues<IntakeRun>
 
-  init(_ runtime: AppRuntime, journal: EngineJournal, recorder: any IntakeRecorder) {
-    (self.runtime, self.journal, self.recorder) = (runtime, journal, recorder)
+  init(_ runtime: AppRuntime, journal: EngineJournal, recorder: any IntakeRecorder, lease: SendLease?) {
+    (self.runtime, self.journal, self.recorder, self.lease) = (runtime, journal, recorder, lease)
     let (app, engine) = (runtime.entry.id, runtime.engine)
     queues = NotificationQueues { [gauges, entry = runtime.entry] group in
       let run = IntakeRun(engine.newRunID(), app: app, journal: journal, recorder: recorder)
@@ -47,14 +49,14 @@ final class AppIntake: Sendable {
   ///   - assigned: see ``PushApp/take(_:assigned:answer:)``.
   ///   - queued: called when they wait here.
   func submit(
-    _ notifications: [(PreparedNotification, DeviceToken)],
-    assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void, queued: () -> Void
+    _ batch: IntakeBatch, assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void,
+    queued: () -> Void
   ) async throws(CarillonError) -> [NotificationID] {
-    guard !notifications.isEmpty else { return [] }
+    guard !batch.tokens.isEmpty else { return [] }
     let answers = AnswerCount()
-    var names = [NotificationID?](repeating: nil, count: notifications.count)
+    var names = [NotificationID?](repeating: nil, count: batch.tokens.count)
     try take(
-      IntakeBatch(notifications),
+      batch,
       assigned: { ranges, run, line in
         answers.expect(1)
         assigned(ranges, run, line)
@@ -98,9 +100,11 @@ final class AppIntake: Sendable {
     let isTaken = runtime.engine.jobs.put { [self] in
       await send(queue) { run throws(CarillonError) in
         recorder.began(run.id, app: runtime.entry.id, isBridge: group.isBridge, channel: group.channel)
-        let campaign = group.campaign()
+        var campaign = group.campaign()
+        if group.isShared { campaign.lease = lease }
         let number = try await runtime.engine.begin(
-          campaign, app: runtime.entry.id, context: CampaignContext(intakeRun: run.id, isBridge: group.isBridge))
+          campaign, app: runtime.entry.id,
+          context: CampaignContext(intakeRun: run.id, isBridge: group.isBridge, isShared: group.isShared))
         return try runtime.begin(campaign, number, listener: queue)
       }
     }
@@ -108,7 +112,7 @@ final class AppIntake: Sendable {
   }
 
   /// Resumes what an earlier process accepted.
-  func resume(_ campaign: JournalledCampaign, as id: IntakeRunID, isBridge: Bool) {
+  func resume(_ campaign: JournalledCampaign, as id: IntakeRunID, isBridge: Bool, isShared: Bool = false) {
     let engine = runtime.engine
     let queue = Queue(
       IntakeRun(id, app: runtime.entry.id, journal: journal, recorder: recorder), IntakeRun.limits,
@@ -122,9 +126,10 @@ final class AppIntake: Sendable {
     recorder.acknowledged(id, through: .max)
     engine.jobs.put { [self] in
       await send(queue) { _ throws(CarillonError) in
-        let sent = Campaign(
+        var sent = Campaign(
           payload: journal.payload(of: campaign), expiration: campaign.expiration, priority: campaign.priority,
           headers: campaign.headers, seed: campaign.seed)
+        if isShared { sent.lease = lease }
         return try runtime.begin(sent, campaign.number, listener: queue)
       }
     }

@@ -23,18 +23,31 @@ extension Deployment {
 
   /// Resumes everything that earlier processes accepted. Returns what belongs to missing or stopped
   /// apps: it stays in the journal.
-  package func resumeIntake() async -> [(app: String, reason: String)] {
+  ///
+  /// - Parameter owned: of the runs that other nodes can take over, those that none has. The
+  ///   journal forgets the others, without outcomes.
+  package func resumeIntake(owned: Set<IntakeRunID> = []) async -> [(app: String, reason: String)] {
     var left: [(app: String, reason: String)] = []
+    var hasForgotten = false
     for state in core.unfinished {
       let context = CampaignContext(reading: state.campaign.context)
       guard let text = context.intakeRun, let run = NotificationID(text)?.run else { continue }
+      guard !context.isShared || owned.contains(run) else {
+        if core.take(unfinished: state.campaign.number) {
+          core.journal?.abandonCampaign(state.campaign.number)
+          hasForgotten = true
+        }
+        continue
+      }
       do throws(CarillonError) {
         let entry = try core.entry(state.campaign.app)
         let intake = try await core.runtime(of: entry).intake
         guard let intake, core.take(unfinished: state.campaign.number) else { continue }
-        intake.resume(state.campaign, as: run, isBridge: context.isBridge)
+        intake.resume(state.campaign, as: run, isBridge: context.isBridge, isShared: context.isShared)
       } catch { left.append((state.campaign.app, error.message)) }
     }
+    // This process may get them back from the store, and must not find them in the journal then.
+    if hasForgotten { try? await makeJournalDurable() }
     return left
   }
 }
@@ -54,23 +67,33 @@ extension PushApp {
   package func submit(
     _ notifications: [(PushNotification, DeviceToken)]
   ) async throws(CarillonError) -> [NotificationID] {
-    try await submit(try prepare(notifications))
+    try await submit(IntakeBatch(try prepare(notifications)))
   }
 
   /// The same for notifications that are checked already.
   ///
   /// - Parameters:
+  ///   - isShared: other nodes can take them over.
   ///   - assigned: see ``take(_:assigned:answer:)``.
   ///   - queued: called when ``queuedByteCount`` has them, before they are in the journal.
   package func submit(
-    _ notifications: [(PreparedNotification, DeviceToken)],
+    _ notifications: [(PreparedNotification, DeviceToken)], isShared: Bool = false,
+    assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void = { _, _, _ in },
+    queued: () -> Void = {}
+  ) async throws(CarillonError) -> [NotificationID] {
+    try await submit(IntakeBatch(notifications, isShared: isShared), assigned: assigned, queued: queued)
+  }
+
+  /// The same for a batch.
+  package func submit(
+    _ batch: IntakeBatch,
     assigned: (_ places: [Range<Int>], IntakeRunID, _ firstLine: UInt32) -> Void = { _, _, _ in },
     queued: () -> Void = {}
   ) async throws(CarillonError) -> [NotificationID] {
     guard let intake = try await core.runtime(of: entry).intake else {
       throw CarillonError(.configuration, "The deployment has no recorder for what it takes in.")
     }
-    return try await intake.submit(notifications, assigned: assigned, queued: queued)
+    return try await intake.submit(batch, assigned: assigned, queued: queued)
   }
 
   /// Whether a broadcast can be submitted: false while as many channels as an app may use at one

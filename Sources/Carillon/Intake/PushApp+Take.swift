@@ -46,11 +46,27 @@ package struct ProducerWait {
 extension Deployment {
   /// For each run that an earlier process left unfinished, the last line that the journal has of
   /// it. Only before ``resumeIntake()``.
-  package var unfinishedIntakeLines: [IntakeRunID: UInt64] {
+  package var unfinishedIntakeLines: [IntakeRunID: UInt64] { intakeLines { _ in true } }
+
+  /// Only of those that other nodes can take over.
+  package var unfinishedSharedLines: [IntakeRunID: UInt64] { intakeLines(where: \.isShared) }
+
+  /// The lines of a run that may have been sent, and are sent again when it is resumed. Only before
+  /// ``resumeIntake(owned:)``.
+  package func doubtedIntakeLines(of run: IntakeRunID) -> [UInt64] {
+    let name = NotificationID(run: run, line: 0).description
+    guard let journal = core.journal,
+      let state = core.unfinished.first(where: { CampaignContext(reading: $0.campaign.context).intakeRun == name }),
+      (try? app(state.campaign.app))?.configuration.onUnknown == .resend
+    else { return [] }
+    return journal.recoveredRuns(of: state.campaign.number).filter { $0.fate != .unsent }.flatMap(\.lines)
+  }
+
+  private func intakeLines(where isWanted: (CampaignContext) -> Bool) -> [IntakeRunID: UInt64] {
     var lines: [IntakeRunID: UInt64] = [:]
     for state in core.unfinished {
       let context = CampaignContext(reading: state.campaign.context)
-      guard let run = context.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
+      guard isWanted(context), let run = context.intakeRun.flatMap({ NotificationID($0)?.run }) else { continue }
       lines[run] = state.campaign.readLine
     }
     return lines

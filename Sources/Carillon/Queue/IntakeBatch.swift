@@ -12,12 +12,19 @@ package struct IntakeBatch: Sendable {
   private(set) var parts: [Part] = []
   private(set) var tokens: [TokenBytes] = []
   private let isBridge: Bool
+  private let isShared: Bool
+  private let isOneRun: Bool
 
-  /// - Parameter isBridge: the bridge takes them in: they share no run with others.
-  package init(isBridge: Bool = false) { self.isBridge = isBridge }
+  /// - Parameters:
+  ///   - isBridge: the bridge takes them in: they share no run with others.
+  ///   - isShared: other nodes can take them over: they share no run with others.
+  ///   - isOneRun: all become neighbours in one run. They were in one before.
+  package init(isBridge: Bool = false, isShared: Bool = false, isOneRun: Bool = false) {
+    (self.isBridge, self.isShared, self.isOneRun) = (isBridge, isShared, isOneRun)
+  }
 
-  init(_ notifications: [(PreparedNotification, DeviceToken)]) {
-    isBridge = false
+  init(_ notifications: [(PreparedNotification, DeviceToken)], isShared: Bool = false) {
+    self.init(isShared: isShared)
     tokens.reserveCapacity(notifications.count)
     for (notification, token) in notifications { append(notification, token.wire) }
   }
@@ -40,6 +47,7 @@ package struct IntakeBatch: Sendable {
   /// The parts that share a run. To be called once: it counts the devices of each notification.
   func grouped() -> [(group: PreparedNotification.Group, parts: [Part])] {
     guard let first = parts.first else { return [] }
+    if isOneRun { return [(group(of: first), parts)] }
     let group = counting(first)
     if parts.count == 1 { return [(group, parts)] }
     var groups = [group: [first]]
@@ -49,14 +57,14 @@ package struct IntakeBatch: Sendable {
 
   private func counting(_ part: Part) -> PreparedNotification.Group {
     var group = part.notification.group(with: part.range.count)
-    group.isBridge = isBridge
+    (group.isBridge, group.isShared) = (isBridge, isShared)
     return group
   }
 
   /// The group of a part that gets no run of its own.
   func group(of part: Part) -> PreparedNotification.Group {
     var group = part.notification.group
-    group.isBridge = isBridge
+    (group.isBridge, group.isShared) = (isBridge, isShared)
     return group
   }
 }

@@ -21,6 +21,8 @@ package final class PreparedNotification: Sendable {
     var payload: [UInt8]?
     /// The bridge has taken them in.
     var isBridge = false
+    /// Other nodes can take them over.
+    var isShared = false
 
     /// To which they are broadcasts; nil: they are to devices.
     var channel: String? { headers?.channelIdentifier }
@@ -82,6 +84,14 @@ package final class PreparedNotification: Sendable {
     shared.expiration = expiration ?? group.expiration
     shared.payload = payload
     return shared
+  }
+
+  /// One that another node has checked.
+  init(
+    payload: [UInt8], group: Group, collapseID: String?, identifier: APNSIdentifier?, expiration: UInt32?
+  ) {
+    (self.payload, self.group, self.collapseID, self.identifier) = (payload, group, collapseID, identifier)
+    (self.expiration, warnings) = (expiration, [])
   }
 
   static func headers(

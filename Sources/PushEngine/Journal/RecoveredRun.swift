@@ -49,6 +49,13 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
     (self.count, self.content, self.runStart, self.start) = (count, content, runStart, start)
   }
 
+  /// In its campaign.
+  package var lines: [UInt64] {
+    var lines: [UInt64] = []
+    forEach { lines.append($0.line) }
+    return lines
+  }
+
   /// Calls `body` with each of them.
   func forEach(_ body: (EnqueuedNotification) -> Void) {
     var cursor = start

@@ -36,6 +36,11 @@ extension ServerConfiguration {
     if let value = parts[6] { bridge = try BridgeConfiguration(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }
     if let value = parts[5] { log = try Log(value) }
+    if store.cluster == nil, let tenant = tenants.first(where: \.isShared) {
+      throw node.error(
+        "has an app \(tenant.id) with \"durability: cluster\", which needs a store that machines can share; add "
+          + "\"store: { postgres: … }\", or take it out")
+    }
     guard self.journal.directory != nil else {
       throw node.error(
         "names no journal, without which an acknowledged notification could be lost; add "

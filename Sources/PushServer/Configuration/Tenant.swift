@@ -9,6 +9,9 @@ package struct Tenant: Hashable, Sendable {
   package var app: AppConfiguration
   /// `queue: { bytes }`: payloads that wait to be acknowledged. Default 16 MiB.
   package var queueByteCount = 16 << 20
+  /// `durability`: what holds a notification when its request is answered: `node`, the journal of
+  /// this machine, or `cluster`, the database as well, so that other machines can send it.
+  package var isShared = false
   /// `bridge: { clients }`: certificates of the app's clients over the binary protocol, each a file
   /// or `sha256:` with the fingerprint.
   package var bridgeClients: [String] = []
@@ -39,7 +42,7 @@ package struct Tenant: Hashable, Sendable {
   /// The keys of the file that only a service reads.
   static let keys = [
     "bridge.clients", "time-zone", "quiet-hours", "audiences.bytes", "campaigns.unfinished", "queue.bytes",
-    "feedback.every", "webhook", "caps", "holdout-percent",
+    "feedback.every", "webhook", "caps", "holdout-percent", "durability",
   ]
 }
 
@@ -72,11 +75,14 @@ extension Tenant {
         try value.text() == "never" ? .zero : try value.duration(in: .seconds(1) ... .seconds(30 * 86_400))
     case "webhook": webhook = try Webhook(value)
     case "caps": caps = try value.caps()
+    case "durability": isShared = try value.choice(Durability.self) == .cluster
     case "holdout-percent": holdoutPercent = try value.integer(in: CampaignPlan.holdoutRange)
     default: break
     }
   }
 }
+
+private enum Durability: String, CaseIterable { case node, cluster }
 
 extension YAMLNode {
   /// The name of a time zone.

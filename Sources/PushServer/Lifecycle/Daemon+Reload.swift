@@ -54,7 +54,7 @@ extension Daemon {
       }
     }
     // A new app may have notifications of an earlier process.
-    _ = await deployment.resumeIntake()
+    _ = await deployment.resumeIntake(owned: carrier?.owned ?? [])
     campaigns.controller.signalAll()
     let inForce = tenants.withLock { $0 }
     description.note(inForce, retention: configuration.retention)

@@ -51,6 +51,8 @@ package final class Daemon: Sendable {
   /// Nil: no client is served over the binary protocol.
   package let bridge: Bridge?
   let membership: NodeMembership
+  /// Nil: no other process can use the store.
+  let carrier: IntakeCarrier?
   let description: NodeDescription
   private let statistics: ServiceStatistics
   /// What `/readyz` says. Denied first when the service ends, so that others send elsewhere.
@@ -133,6 +135,11 @@ package final class Daemon: Sendable {
       pace: configuration.nodePace, clock: clock, logger: logger, facts: { description.current },
       extendLease: { [deployment] in deployment.extendLease(until: $0, now: $1) },
       waits: { manager?.waits(status: $0) })
+    carrier = store.ledger.map { [membership, deployment, outcomes] ledger in
+      IntakeCarrier(
+        ledger: ledger, outcomes: outcomes, deployment: deployment, incarnation: { membership.current },
+        isDraining: { membership.isDraining }, clock: clock, logger: log.logger)
+    }
     keys = KeyRing(
       rate: configuration.api.rateLimit, clock: clock, serviceCount: { [membership] in membership.aliveCount }
     ) { [store] () async throws(StoreError) in
@@ -232,6 +239,7 @@ package final class Daemon: Sendable {
     let access = ControlAccess(deployment: deployment, keys: keys, settings: configuration.api)
     let intake = IntakeLimit(
       queueByteCount: { [self] app in tenants.withLock { $0[app]?.queueByteCount ?? 0 } },
+      isShared: { [self] app in tenants.withLock { $0[app]?.isShared ?? false } },
       isOpen: { [self] in isOpen.load(ordering: .relaxed) },
       isDraining: { [membership] in membership.isDraining },
       journalFailure: { [deployment] in deployment.journalFailure })
@@ -280,11 +288,12 @@ package final class Daemon: Sendable {
   func recover(_ run: Run) async throws {
     try await membership.enter()
     try outcomes.restoreDeferred()
+    try await carrier?.restore()
     await pauseApps()
     if membership.leads { try await bridge?.apps.restore() }
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
     try await store.endRuns(except: open, at: clock.now)
-    for left in await deployment.resumeIntake() {
+    for left in await deployment.resumeIntake(owned: carrier?.owned ?? []) {
       logger.warning("notifications stay in the journal", metadata: ["app": "\(left.app)", "why": "\(left.reason)"])
     }
     try await run.campaigns.recover()
@@ -314,6 +323,9 @@ package final class Daemon: Sendable {
     if membership.isShared {
       services += [
         PauseFollowing(store: store, deployment: deployment, clock: clock),
+        Carrying(carrier: carrier) { [self] app in
+          tenants.withLock { app.queuedByteCount < $0[app.id]?.queueByteCount ?? 0 }
+        },
         HandingOn(membership: membership, clock: clock) { [bridge] in bridge == nil && !run.campaigns.sendsAlone },
       ]
     }

@@ -58,6 +58,16 @@ struct Leaving: Service {
   }
 }
 
+/// Sends what other nodes have taken in and can send no more.
+struct Carrying: Service {
+  let carrier: IntakeCarrier?
+  let hasRoom: @Sendable (PushApp) -> Bool
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown { await carrier?.run(hasRoom: hasRoom) }
+  }
+}
+
 /// Lets another node lead when this one is drained.
 struct HandingOn: Service {
   let membership: NodeMembership

@@ -8,6 +8,8 @@ internal import Synchronization
 final class IntakeLimit: Sendable {
   /// By app: the bytes of memory that notifications may take that no connection has taken.
   private let queueByteCount: @Sendable (String) -> Int
+  /// By app: whether the store keeps what is taken in, so that other nodes can send it.
+  let isShared: @Sendable (String) -> Bool
   /// False once the service ends: nothing is taken in any more.
   let isOpen: @Sendable () -> Bool
   /// Others that share the store take in instead of this one.
@@ -18,10 +20,12 @@ final class IntakeLimit: Sendable {
   private let reserved = Mutex<[String: Int]>([:])
 
   init(
-    queueByteCount: @escaping @Sendable (String) -> Int, isOpen: @escaping @Sendable () -> Bool,
+    queueByteCount: @escaping @Sendable (String) -> Int,
+    isShared: @escaping @Sendable (String) -> Bool = { _ in false }, isOpen: @escaping @Sendable () -> Bool,
     isDraining: @escaping @Sendable () -> Bool = { false }, journalFailure: @escaping @Sendable () -> String?
   ) {
     (self.queueByteCount, self.isOpen, self.isDraining) = (queueByteCount, isOpen, isDraining)
+    self.isShared = isShared
     self.journalFailure = journalFailure
   }
 

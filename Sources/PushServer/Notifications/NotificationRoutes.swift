@@ -50,9 +50,11 @@ struct NotificationRoutes: Sendable {
         action: "Wait until broadcasts to other channels have been sent, which frees each of them within a minute.",
         retryAfter: 60)
     }
-    let reference = body.reference
-    if reference != nil { try demandStore() }
-    let ids = try await app.submit([(notification, token)]) { _, run, line in
+    let (reference, isShared) = (body.reference, intake.isShared(app.id))
+    let needsStore = reference != nil || isShared
+    if needsStore { try demandStore() }
+    let ids = try await app.submit([(notification, token)], isShared: isShared) { _, run, line in
+      if isShared { outcomes.keep(run, from: line, app: app.id, [(notification, token)]) }
       guard let reference else { return }
       let id = StoredNotificationID(run: StoredRunID(run), line: line)
       outcomes.change { $0.references.append((id, reference)) }
@@ -60,7 +62,7 @@ struct NotificationRoutes: Sendable {
       room.release()
     }
     guard let id = ids.first else { throw Problem.unavailable("The notification was not taken in.") }
-    if reference != nil { try await demandChanges() }
+    if needsStore { try await demandChanges() }
     return Self.accepted(id, state: "queued", warnings: notification.requestWarnings)
   }
 
@@ -146,9 +148,11 @@ struct NotificationRoutes: Sendable {
     to app: PushApp, as batch: StoredBatch, queued: () -> Void
   ) async throws(CarillonError) {
     let references = Dictionary(uniqueKeysWithValues: references.map { ($0.index, $0.text) })
+    let isShared = intake.isShared(app.id)
     _ = try await app.submit(
-      notifications,
+      notifications, isShared: isShared,
       assigned: { places, run, first in
+        if isShared { outcomes.keep(run, from: first, app: app.id, places.joined().map { notifications[$0] }) }
         let run = StoredRunID(run)
         let count = UInt32(places.reduce(0) { $0 + $1.count })
         var part = batch

@@ -80,12 +80,23 @@ internal import PushStore
   func transaction(
     _ statements: [PostgreSQLStatement], by deadline: MonotonicTime
   ) throws(StoreError) -> [PostgreSQLRows] {
-    // A transaction that finds everything in place already would write nothing, and its commit wait
-    // for no standby. What is in place may be on this server only: its own commit was in doubt.
-    let ending = [
-      PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'carillon', '')"), PostgreSQLStatement("COMMIT"),
-    ]
-    return Array(try run([PostgreSQLStatement("BEGIN")] + statements + ending, by: deadline).dropFirst().dropLast(2))
+    let rows = try run([PostgreSQLStatement("BEGIN")] + statements + Self.ending, by: deadline)
+    return Array(rows.dropFirst().dropLast(2))
+  }
+
+  /// A transaction that finds everything in place already would write nothing, and its commit wait
+  /// for no standby. What is in place may be on this server only: its own commit was in doubt.
+  private static let ending = [
+    PostgreSQLStatement("SELECT pg_logical_emit_message(true, 'carillon', '')"), PostgreSQLStatement("COMMIT"),
+  ]
+
+  /// A transaction in which the rows of the last of its first statements decide what follows.
+  func transaction(
+    _ statements: [PostgreSQLStatement], by deadline: MonotonicTime,
+    _ body: (PostgreSQLRows) throws(StoreError) -> [PostgreSQLStatement]
+  ) throws(StoreError) {
+    let found = try run([PostgreSQLStatement("BEGIN")] + statements, by: deadline)[statements.count]
+    _ = try run(try body(found) + Self.ending, by: deadline)
   }
 
   /// Runs statements in one round trip. Only for those that write nothing, and those between a

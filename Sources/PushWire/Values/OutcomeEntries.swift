@@ -61,6 +61,25 @@ package struct OutcomeEntries: Hashable, Sendable {
     return entries
   }
 
+  /// The same notifications as lines of others.
+  ///
+  /// - Parameter name: of a line: to whom it belongs, and its line there.
+  package func renamed<Owner: Hashable>(
+    _ name: (UInt64) -> (owner: Owner, line: UInt64)
+  ) -> [(owner: Owner, entries: OutcomeEntries)] {
+    var (found, reader): ([(owner: Owner, entries: OutcomeEntries)], Reader) = ([], Reader(bytes))
+    while let entry = try? reader.next() {
+      let (owner, line) = name(entry.line)
+      if found.last?.owner != owner { found.append((owner, OutcomeEntries())) }
+      unsafe entry.token.withUnsafeBytes {
+        unsafe found[found.count - 1].entries.append(
+          line: line, token: $0, goneSince: entry.goneSince, isDoubted: entry.isDoubted, isText: entry.isText,
+          isChannel: entry.isChannel)
+      }
+    }
+    return found
+  }
+
   /// - Parameter token: at most 100 bytes; of a text, 256.
   package mutating func append(
     line: UInt64, token: UnsafeRawBufferPointer, goneSince: UInt64? = nil, isDoubted: Bool = false,

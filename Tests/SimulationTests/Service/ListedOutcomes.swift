@@ -40,6 +40,11 @@ struct ListedOutcomes {
     if Set(tokens.values).count != tokens.count { problems.append("two lines have the same token") }
   }
 
+  /// Whether a notification that was taken in is listed.
+  func has(_ id: StoredNotificationID) -> Bool {
+    states[Key(origin: .run(id.run, isBridge: false), line: UInt64(id.line))] != nil
+  }
+
   /// - Parameter leftCount: those who may have been left out of an audience that was then divided
   ///   again without them, because they had left.
   func problems(_ sum: CampaignAccount, leftCount: Int = 0) -> [String] {

@@ -27,10 +27,11 @@ final class SimulatedDeployment: Sendable {
       wallClockMilliseconds: wallClock ?? { Int64(loop.unixSeconds) * 1000 },
       random: { random.withLock { $0.next() } }, shutDownLoops: {})
     let entry = AppEntry(configuration, try Self.credential.get())
-    runtime = AppRuntime(
-      entry, process.app, dialer: DialerSwitch(process.dialer), engine: engine, recorder: recorder)
-    entry.runtime = runtime
     deployment = Deployment(core: DeploymentCore([entry], on: engine, unfinished: process.report.unfinished))
+    runtime = AppRuntime(
+      entry, process.app, dialer: DialerSwitch(process.dialer), engine: engine, recorder: recorder,
+      lease: deployment.core.lease)
+    entry.runtime = runtime
     deployment.core.intakeRecorder = recorder
     _ = Task(executorPreference: loop) { [self] in
       await withDiscardingTaskGroup { tasks in

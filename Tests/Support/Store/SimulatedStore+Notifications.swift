@@ -74,6 +74,8 @@ extension SimulatedStore {
   package func endRuns(except open: Set<StoredRunID>, at instant: StoreInstant) async throws(StoreError) {
     try await call { contents in
       for (id, run) in contents.runs where run.endedAt == nil && !open.contains(id) {
+        // Those of other nodes are in their journals.
+        guard ledger == nil || run.node == node && !contents.blocks.has(id) else { continue }
         contents.runs[id]?.endedAt = instant
       }
     }
@@ -83,6 +85,7 @@ extension SimulatedStore {
     try await call { contents in
       contents.runs = contents.runs.filter { $0.value.endedAt.map { $0 >= instant } ?? true }
       let runs = contents.runs
+      contents.blocks.carriages.removeAll { runs[$0.run] == nil }
       contents.outcomeGroups.removeAll { $0.at < instant }
       // The identifiers of runs begin with their milliseconds.
       let oldest = UInt64(clamping: instant.milliseconds) << 16
@@ -144,7 +147,8 @@ extension StoreContents {
 
   package func outcome(of id: StoredNotificationID) -> StoredOutcome? { runs[id.run]?.outcome(id.line) }
 
-  mutating func write(_ changes: IntakeChanges, by node: String) throws(StoreError) {
+  mutating func write(_ all: IntakeChanges, by node: String) throws(StoreError) {
+    let changes = write(all.shared, of: all)
     let new = Set(changes.began.map(\.run))
     let used = changes.accepted.map(\.run) + changes.notAccepted.map(\.notification.run) + changes.doubted.map(\.run)
     guard used.allSatisfy({ runs[$0] != nil || new.contains($0) }) else {
@@ -176,5 +180,6 @@ extension StoreContents {
     }
     write(changes.bridge)
     for ended in changes.ended { runs[ended.run]?.endedAt = ended.at }
+    settle(changes.shared)
   }
 }

@@ -95,11 +95,13 @@ extension SimulatedStore: Ledger {
     return try await call { contents in
       let known = contents.ledger.nodes[node]
       if let known, known.isAlive, known.incarnation != former { return nil }
+      if let known, known.incarnation != former { contents.blocks.free(known.incarnation) }
       contents.ledger.lastIncarnation += 1
       let joined = contents.ledger.lastIncarnation
       contents.ledger.nodes[node] = StoredNode(name: node, incarnation: joined, beat: 0, isAlive: true)
       contents.ledger.journals[node] = self.node
       if let former, contents.ledger.leader == former { contents.ledger.leader = joined }
+      if let former, former != 0 { contents.blocks.move(from: former, to: joined) }
       for index in contents.ledger.segments.indices {
         let segment = contents.ledger.segments[index]
         if let former, segment.owner == former, !segment.row.isSettled {
@@ -129,6 +131,7 @@ extension SimulatedStore: Ledger {
         (now.incarnation, now.beat) == (node.incarnation, node.beat)
       else { return false }
       (now.isAlive, now.isLost) = (false, true)
+      contents.blocks.free(node.incarnation)
       contents.ledger.nodes[node.name] = now
       return true
     }
@@ -171,11 +174,13 @@ extension SimulatedStore: Ledger {
 
   package func forget(node: String) async throws(StoreError) -> Bool {
     try await call { contents in
-      guard contents.ledger.nodes[node]?.isAlive == false else { return false }
+      guard let known = contents.ledger.nodes[node], !known.isAlive else { return false }
+      contents.blocks.free(known.incarnation)
       contents.ledger.nodes[node] = nil
       let journal = contents.ledger.journals.removeValue(forKey: node)
       let isUsed = contents.ledger.nodes.values.contains { $0.isAlive && contents.ledger.journals[$0.name] == journal }
       for (id, run) in contents.runs where !isUsed && run.node == journal && run.endedAt == nil {
+        guard !contents.blocks.has(id) else { continue }
         contents.runs[id]?.isLost = true
         contents.runs[id]?.endedAt = StoreInstant(milliseconds: 0)
       }

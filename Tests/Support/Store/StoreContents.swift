@@ -41,6 +41,7 @@ package struct StoreContents: Sendable {
   /// In the order of their numbers, from 1.
   var gone: [StoredGoneDevice] = []
   var lastGone: Int64 = 0
+  var blocks = BlockContents()
   var activities: [(app: String, token: StoredActivityToken)] = []
   /// By app and member.
   var admissions: [String: [[UInt8]: Admissions]] = [:]

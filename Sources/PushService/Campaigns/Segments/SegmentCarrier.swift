@@ -306,8 +306,7 @@ final class SegmentCarrier: Sendable {
 
   /// What becomes of what may have arrived; nil: it is sent again.
   private func doubtOutcome(_ app: String) -> Outcome? {
-    let policy = (try? deployment.app(app))?.configuration.onUnknown ?? .resend
-    return policy == .resend ? nil : policy == .hold ? .held : .unknown
+    (try? deployment.app(app))?.configuration.onUnknown.doubtOutcome
   }
 
   private func setback(_ error: CarillonError, _ progress: SegmentProgress) async throws -> Bool {
@@ -416,4 +415,12 @@ extension SharedPart {
     default: false
     }
   }
+}
+
+extension SegmentID {
+  /// What the journal calls it in an epoch.
+  func name(epoch: Int64) -> String { "\(campaign.text)/\(part)/\(firstKey)@\(epoch)" }
+
+  /// Whether a name in the journal is a segment's.
+  static func isName(_ name: String) -> Bool { name.split(separator: "/").count == 3 }
 }

@@ -496,11 +496,3 @@ extension SegmentProgress.State {
       report: report, told: told, rowByteCount: rows.count, rowCount: rowCount, isWithdrawn: report.isWithdrawn)
   }
 }
-
-extension SegmentID {
-  /// What the journal calls it in an epoch.
-  func name(epoch: Int64) -> String { "\(campaign.text)/\(part)/\(firstKey)@\(epoch)" }
-
-  /// Whether a name in the journal is a segment's.
-  static func isName(_ name: String) -> Bool { name.split(separator: "/").count == 3 }
-}

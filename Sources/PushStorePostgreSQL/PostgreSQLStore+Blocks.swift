@@ -1,0 +1,200 @@
+package import PushStore
+
+/// Notifications that nodes share. Whoever makes a node lost, lets it join or forgets it locks its
+/// row first, and then gives its blocks to others: either all of them, or none.
+extension PostgreSQLStore {
+  /// How long a node that ended in good order keeps its blocks, in milliseconds: it may be on its
+  /// way back.
+  private static let returnTime: Int64 = 60_000
+
+  package func claimBlocks(
+    of apps: [String], limit: Int, by incarnation: Int64
+  ) async throws(StoreError) -> [OwnedIntakeBlock] {
+    let rows = try await write([
+      PostgreSQLStatement(
+        """
+        WITH gone AS (
+          SELECT incarnation FROM nodes WHERE NOT is_alive AND beat_at < \(Self.now) - $1
+            AND EXISTS (SELECT 1 FROM intake_blocks WHERE owner = incarnation) FOR UPDATE)
+        UPDATE intake_blocks SET owner = 0 FROM gone WHERE owner = gone.incarnation
+        """, .int(Self.returnTime)),
+      PostgreSQLStatement(
+        """
+        UPDATE intake_blocks AS block SET owner = $3
+        FROM (
+          SELECT high, low, first FROM intake_blocks WHERE owner = 0 AND app = ANY ($1)
+          ORDER BY high, low, first LIMIT $2 FOR UPDATE SKIP LOCKED
+        ) AS free
+        WHERE block.high = free.high AND block.low = free.low AND block.first = free.first
+          AND EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = $3)
+        RETURNING block.high, block.low, block.first, app, count, common, bytes
+        """, .texts(apps), .int(limit), .int(incarnation)),
+    ])[1]
+    let blocks = rows.map { rows, row in
+      var block = IntakeBlock(rows, row)
+      (block.common, block.bytes) = (rows.bytes(row, 5), rows.bytes(row, 6))
+      return block
+    }
+    return try await owned(blocks.sorted { ($0.id.run.high, $0.id.first) < ($1.id.run.high, $1.id.first) })
+  }
+
+  package func blocks(
+    of incarnation: Int64, after block: IntakeBlock.ID?, limit: Int
+  ) async throws(StoreError) -> [OwnedIntakeBlock] {
+    let rows = try await read(
+      """
+      SELECT high, low, first, app, count FROM intake_blocks
+      WHERE owner = $1 AND (high, low, first) > ($2, $3, $4) ORDER BY high, low, first LIMIT $5
+      """, .int(incarnation), .int(block?.run.high.stored ?? .min), .int(Int64(block?.run.low ?? 0)),
+      .int(Int64(block?.first ?? 0)), .int(limit))
+    return try await owned(rows.map { IntakeBlock($0, $1) })
+  }
+
+  package func carriages(in runs: [StoredRunID]) async throws(StoreError) -> [IntakeCarriage] {
+    try await read(
+      """
+      SELECT high, low, first, lines, run_high, run_low, run_first FROM intake_carriages
+      JOIN unnest($1::bigint[], $2::bigint[]) AS asked (run_high, run_low) USING (run_high, run_low)
+      ORDER BY run_high, run_low, run_first
+      """, .ints(runs.map(\.high.stored)), .ints(runs.map { Int64($0.low) })
+    ).map { rows, row in
+      IntakeCarriage(
+        block: IntakeBlock.ID(run: StoredRunID(rows, row, 0), first: UInt32(clamping: rows.int(row, 2))),
+        lines: rows.ints(row, 3).map { UInt32(clamping: $0) }, run: StoredRunID(rows, row, 4),
+        first: UInt32(clamping: rows.int(row, 6)))
+    }
+  }
+
+  package func notifications(of block: IntakeBlock.ID) async throws(StoreError) -> IntakeBlock? {
+    let rows = try await read(
+      """
+      SELECT high, low, first, app, count, common, bytes FROM intake_blocks
+      WHERE high = $1 AND low = $2 AND first = $3
+      """, .int(block.run.high.stored), .int(Int64(block.run.low)), .int(Int64(block.first)))
+    guard rows.count == 1 else { return nil }
+    var found = IntakeBlock(rows, 0)
+    (found.common, found.bytes) = (rows.bytes(0, 5), rows.bytes(0, 6))
+    return found
+  }
+
+  /// What is known of blocks besides their notifications.
+  private func owned(_ blocks: [IntakeBlock]) async throws(StoreError) -> [OwnedIntakeBlock] {
+    guard !blocks.isEmpty else { return [] }
+    let values: [PostgreSQLValue] = [
+      .ints(blocks.map(\.id.run.high.stored)), .ints(blocks.map { Int64($0.id.run.low) }),
+      .ints(blocks.map { Int64($0.lines.lowerBound) }), .ints(blocks.map { Int64($0.lines.upperBound) }),
+    ]
+    let asked = """
+      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[])
+        WITH ORDINALITY AS asked (high, low, first, last, n)
+      """
+    let rows = try await read([
+      PostgreSQLStatement(
+        """
+        SELECT n, known.first, known.last \(asked) JOIN runs USING (high, low)
+        JOIN accepted AS known ON known.run = number AND known.first <= asked.last AND known.last >= asked.first
+          AND known.first >= coalesce((
+            SELECT max(first) FROM accepted WHERE run = number AND first <= asked.first), 0)
+        """, values: values),
+      PostgreSQLStatement(
+        """
+        SELECT n, line, line \(asked) JOIN runs USING (high, low)
+        JOIN not_accepted AS known ON known.run = number AND line BETWEEN asked.first AND asked.last
+        """, values: values),
+    ])
+    var found = blocks.map { OwnedIntakeBlock($0, settled: []) }
+    for part in rows {
+      for row in 0..<part.count {
+        let lines = UInt32(clamping: part.int(row, 1))...UInt32(clamping: part.int(row, 2))
+        found[Int(part.int(row, 0)) - 1].settled.append(lines)
+      }
+    }
+    return found
+  }
+}
+
+extension IntakeBlock {
+  /// The columns high, low, first, app and count.
+  fileprivate init(_ rows: PostgreSQLRows, _ row: Int) {
+    self.init(
+      ID(run: StoredRunID(rows, row, 0), first: UInt32(clamping: rows.int(row, 2))), app: rows.text(row, 3),
+      count: Int(rows.int(row, 4)))
+  }
+}
+
+extension StoredRunID {
+  /// The columns high and low.
+  fileprivate init(_ rows: PostgreSQLRows, _ row: Int, _ column: Int) {
+    self.init(
+      high: UInt64(bitPattern: rows.int(row, column)), low: UInt32(truncatingIfNeeded: rows.int(row, column + 1)))
+  }
+}
+
+extension SharedIntakeChanges {
+  /// Whether the process is alive; nothing comes in between before the end of the transaction.
+  var aliveStatement: PostgreSQLStatement {
+    PostgreSQLStatement("SELECT 1 FROM nodes WHERE is_alive AND incarnation = $1 FOR SHARE", .int(incarnation))
+  }
+
+  /// Whether it must be known that the process is alive.
+  var needsLife: Bool { !isEmpty || !runs.isEmpty }
+
+  /// - Parameter owner: of new blocks; 0: nobody.
+  func statements(owner: Int64) -> [PostgreSQLStatement] {
+    var statements: [PostgreSQLStatement] = []
+    if !blocks.isEmpty {
+      statements.append(
+        PostgreSQLStatement(
+          """
+          INSERT INTO intake_blocks (high, low, first, app, count, common, bytes, owner)
+          SELECT *, $8 FROM unnest(
+            $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bytea[])
+          """, .ints(blocks.map(\.id.run.high.stored)), .ints(blocks.map { Int64($0.id.run.low) }),
+          .ints(blocks.map { Int64($0.id.first) }), .texts(blocks.map(\.app)), .ints(blocks.map { Int64($0.count) }),
+          .blobs(blocks.map(\.common)), .blobs(blocks.map(\.bytes)), .int(owner)))
+    }
+    for carriage in carriages {
+      statements.append(
+        PostgreSQLStatement(
+          """
+          INSERT INTO intake_carriages (high, low, first, run_high, run_low, run_first, lines)
+          VALUES ($1, $2, $3, $4, $5, $6, $7::bigint[]) ON CONFLICT DO NOTHING
+          """, .int(carriage.block.run.high.stored), .int(Int64(carriage.block.run.low)),
+          .int(Int64(carriage.block.first)), .int(carriage.run.high.stored), .int(Int64(carriage.run.low)),
+          .int(Int64(carriage.first)), .ints(carriage.lines.map { Int64($0) })))
+    }
+    if !copies.isEmpty {
+      statements.append(
+        PostgreSQLStatement(
+          """
+          INSERT INTO copies SELECT number, first, last, count(*)
+          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS added (high, low, first, last)
+          JOIN runs USING (high, low) GROUP BY number, first, last ORDER BY number, first, last
+          ON CONFLICT (run, first, last) DO UPDATE SET count = copies.count + excluded.count
+          """, .ints(copies.map(\.run.high.stored)), .ints(copies.map { Int64($0.run.low) }),
+          .ints(copies.map { Int64($0.lines.lowerBound) }), .ints(copies.map { Int64($0.lines.upperBound) })))
+    }
+    if !settled.isEmpty {
+      statements.append(
+        PostgreSQLStatement(
+          """
+          DELETE FROM intake_blocks AS block
+          USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS settled (high, low, first)
+          WHERE block.high = settled.high AND block.low = settled.low AND block.first = settled.first
+          """, .ints(settled.map(\.run.high.stored)), .ints(settled.map { Int64($0.run.low) }),
+          .ints(settled.map { Int64($0.first) })))
+    }
+    if !left.isEmpty {
+      let runs = left.sorted { ($0.high, $0.low) < ($1.high, $1.low) }
+      statements.append(
+        PostgreSQLStatement(
+          """
+          UPDATE runs SET ended_at = \(PostgreSQLStore.now)
+          FROM unnest($1::bigint[], $2::bigint[]) AS left_runs (high, low)
+          WHERE runs.high = left_runs.high AND runs.low = left_runs.low AND ended_at IS NULL AND NOT EXISTS (
+            SELECT 1 FROM intake_blocks AS block WHERE block.high = runs.high AND block.low = runs.low)
+          """, .ints(runs.map(\.high.stored)), .ints(runs.map { Int64($0.low) })))
+    }
+    return statements
+  }
+}
