@@ -78,6 +78,22 @@ struct ServerConfigurationTests {
     #expect(other.waiting(besides: named) == ["cluster"])
   }
 
+  @Test("what other nodes are to send needs a store that they share")
+  func durability() throws {
+    func parse(_ word: String, _ store: String = "") throws -> [Bool] {
+      try ServerConfiguration.parse(
+        "journal: { directory: j }\n\(store)\n\(Self.apps)\n    durability: \(word)\n", file: "/etc/c.yaml"
+      ).tenants.map(\.isShared)
+    }
+    let database = "store: { postgres: { hosts: [a], database: b, user: c } }"
+    #expect(try parse("node").last == false)
+    #expect(try parse("cluster", database).last == true)
+    let missing = #expect(throws: ConfigurationError.self) { try parse("cluster") }
+    #expect(missing?.description.contains("needs a store that machines can share") == true)
+    let unknown = #expect(throws: ConfigurationError.self) { try parse("all", database) }
+    #expect(unknown?.description.contains("node or cluster") == true, "\(unknown?.description ?? "")")
+  }
+
   @Test(
     "a mistake is said with its line and its key",
     arguments: [
