@@ -265,6 +265,13 @@ case "engine":
   for target in package.targets where engineTests.contains(target.name) && target.name != "SimulationTests" {
     target.swiftSettings?.append(.unsafeFlags(["-Onone"]))
   }
+case "fuzz":
+  // ops/fuzz. What it looks for mistakes in is instrumented as well.
+  keepOnly(["COpenSSL", "CNGHTTP2", "PushWire", "PushTransport"])
+  package.targets.append(
+    .executableTarget(
+      name: "ReaderFuzzer", dependencies: ["PushTransport", "PushWire"], path: "Tests/Fuzzers", exclude: ["Corpus"],
+      swiftSettings: settings))
 case "service": package.targets.removeAll { engineTests.contains($0.name) }
 default: break
 }

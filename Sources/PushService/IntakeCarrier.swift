@@ -48,7 +48,7 @@ package final class IntakeCarrier: Sendable {
   private let state = Mutex(State())
 
   private static let interval = Duration.seconds(1)
-  private static let claimLimit = 16
+  private static let claimLimit = 8
   private static let pageLimit = 1_000
 
   package init(

@@ -13,10 +13,24 @@ extension OutcomeRecorder {
   package func keep(
     _ run: IntakeRunID, from first: UInt32, app: String, _ notifications: [(PreparedNotification, DeviceToken)]
   ) {
-    let shared = SharedNotifications(notifications)
-    let block = IntakeBlock(
-      IntakeBlock.ID(run: StoredRunID(run), first: first), app: app, count: notifications.count,
-      common: shared.common, bytes: shared.bytes)
+    var start = 0
+    while start < notifications.count {
+      var (end, byteCount) = (start, 0)
+      while end < notifications.count, end - start < IntakeBlock.countLimit, byteCount < IntakeBlock.byteCountLimit {
+        let isNew = end == start || notifications[end].0 !== notifications[end - 1].0
+        byteCount += TokenBytes.usualByteCount + 1 + (isNew ? notifications[end].0.payload.count : 0)
+        end += 1
+      }
+      let shared = SharedNotifications(notifications[start..<end])
+      keep(
+        IntakeBlock(
+          IntakeBlock.ID(run: StoredRunID(run), first: first + UInt32(start)), app: app, count: end - start,
+          common: shared.common, bytes: shared.bytes))
+      start = end
+    }
+  }
+
+  private func keep(_ block: IntakeBlock) {
     state.withLock { state in
       let last = state.changes.shared.blocks.lastIndex { $0.id.run == block.id.run }
       let isJoined = last.map { state.changes.shared.blocks[$0].join(block) } ?? false

@@ -59,12 +59,16 @@ struct SharedRuns {
   mutating func take(_ block: OwnedIntakeBlock, isForeign: Bool) {
     let id = block.block.id
     var run = runs[id.run] ?? Run(isForeign: isForeign)
-    // It may be asked for again, because the store failed in the middle of it.
-    run.blocks.removeAll { $0.first == id.first }
-    let place = run.blocks.firstIndex { $0.first > id.first } ?? run.blocks.count
     let open = Set(block.open)
-    run.blocks.insert(
-      Block(first: id.first, count: block.block.count, openCount: open.count, open: open, isWritten: true), at: place)
+    let taken = Block(
+      first: id.first, count: block.block.count, openCount: open.count, open: open, isWritten: true)
+    if run.blocks.last.map({ $0.first < id.first }) ?? true {
+      run.blocks.append(taken)
+    } else {
+      // It may be asked for again, because the store failed in the middle of it.
+      run.blocks.removeAll { $0.first == id.first }
+      run.blocks.insert(taken, at: run.blocks.firstIndex { $0.first > id.first } ?? run.blocks.count)
+    }
     runs[id.run] = run
   }
 

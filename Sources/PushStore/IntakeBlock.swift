@@ -23,9 +23,10 @@ package struct IntakeBlock: Hashable, Sendable {
 
   package var lines: ClosedRange<UInt32> { id.first...(id.first + UInt32(max(1, count)) - 1) }
 
-  /// Neighbours are joined up to there.
-  private static let countLimit = 4_096
-  private static let byteCountLimit = 1 << 20
+  /// The most notifications in one, and about how many bytes: a node that takes it over has it in
+  /// memory. Neighbours are joined up to there.
+  package static let countLimit = 4_096
+  package static let byteCountLimit = 1 << 20
 
   /// - Returns: false if the other one does not follow this one, or both are too large together.
   package mutating func join(_ next: IntakeBlock) -> Bool {

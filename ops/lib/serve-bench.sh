@@ -63,6 +63,7 @@ app() {
     "  trust: certificates/ca.pem" \
     "  credential: { certificate: certificates/$topic.pem, key: certificates/$topic.key }"
   printf '%b' "${3:-  transport: http2\\n}"
+  [[ -z ${durability:-} ]] || echo "  durability: $durability"
 }
 
 # configure SYNC [API] <apps : a new journal and a new store.

@@ -44,7 +44,7 @@ final class NodeDescription: Sendable {
         time-zone \(tenant.timeZone ?? "") quiet-hours \(tenant.quietHours ?? "")
         queue.bytes \(tenant.queueByteCount) audiences.bytes \(tenant.audienceByteCount)
         campaigns.unfinished \(tenant.openCampaignCount) feedback.every \(tenant.feedbackInterval)
-        caps \(tenant.caps) holdout-percent \(tenant.holdoutPercent ?? 0)
+        caps \(tenant.caps) holdout-percent \(tenant.holdoutPercent ?? 0) durability.cluster \(tenant.isShared)
         webhook \(tenant.webhook.map { "\($0)\($0.target)" } ?? "")
 
         """
