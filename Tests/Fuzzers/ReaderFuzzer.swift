@@ -1,5 +1,5 @@
-import PushTransport
-import PushWire
+internal import PushTransport
+internal import PushWire
 
 /// What a gateway may send, for libFuzzer: `ops/fuzz` builds and runs it.
 ///

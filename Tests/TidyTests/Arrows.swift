@@ -29,6 +29,7 @@ enum Arrows {
       "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
     ],
+    "ReaderFuzzer": ["PushTransport", "PushWire"],
     "PushBench": ["Carillon", "PushEngine", "PushTransport", "PushWire", "Histogram", "Foundation"],
     "CarillonCommand": [
       "Carillon", "PushSend", "PushServer", "PushService", "PushStore", "PushStoreSQLite", "PushBench", "PushEngine",
