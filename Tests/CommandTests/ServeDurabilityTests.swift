@@ -22,7 +22,7 @@ struct ServeDurabilityTests {
     }
   }
 
-  private static let settings = "durability: cluster\n    rate-limit: 400/s"
+  private static let settings = "durability: cluster\n    rate-limit: 100/s"
 
   @Test(
     "a service is lost with a full queue: another one sends it, and whoever may have got it twice is counted",
@@ -34,6 +34,7 @@ struct ServeDurabilityTests {
     }
     let site = try ServeSite(besides: first.serve)
     try site.configure(first.upstream, settings: Self.settings, more: store + "\ncluster: { node: second }")
+    let second = try await site.start()
     let tokens = (0..<1_500).map { HTTP2Site.token($0) }
     let here = first.campaigns
     var batches: [String] = []
@@ -47,9 +48,8 @@ struct ServeDurabilityTests {
     let answer = try await here.call("POST", "/notifications", ServeSite.body(single))
     #expect(answer.status == 202, "\(answer.text)")
     let id = try answer.decoded(ServeSite.Queued.self).id
-    let second = try await site.start()
     try await waitUntil("some have arrived") {
-      try await here.call("GET", "/batches/\(batches[0])").decoded(Batch.self).account?.accepted.confirmed ?? 0 > 100
+      try await here.call("GET", "/batches/\(batches[0])").decoded(Batch.self).account?.accepted.confirmed ?? 0 > 50
     }
     first.service.process.send(loss == .killed ? SIGKILL : SIGSTOP)
     let there = CampaignSite(second, key: first.key)
@@ -83,7 +83,7 @@ struct ServeDurabilityTests {
   func restarted() async throws {
     let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
     var first = try await RunningServe(scopes: ["send", "read"]) {
-      try $0.configure($1, settings: Self.settings, more: store)
+      try $0.configure($1, settings: Self.settings, more: store + "\nshutdown: { drain: 0s }")
     }
     let tokens = (0..<600).map { HTTP2Site.token($0) }
     let lines = tokens.map { ServeSite.body($0) }.joined(separator: ",")
