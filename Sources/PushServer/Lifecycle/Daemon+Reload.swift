@@ -94,9 +94,15 @@ extension Daemon {
   /// - Returns: whether it has another credential or proxy.
   private func use(_ tenant: Tenant, known: Tenant?, isPaused: Bool) async throws(CarillonError) -> Bool {
     guard let known else {
-      let added = try deployment.add(tenant.app)
-      if isPaused { added.pause() }
+      // Before a request can find the app: without its settings its queue would have no room.
       tenants.withLock { $0[tenant.id] = tenant }
+      do throws(CarillonError) {
+        let added = try deployment.add(tenant.app)
+        if isPaused { added.pause() }
+      } catch {
+        tenants.withLock { $0[tenant.id] = nil }
+        throw error
+      }
       events.note("app added", app: tenant.id)
       return true
     }
