@@ -64,11 +64,7 @@ extension OutcomeRecorder {
     let id = StoredRunID(run)
     state.withLock { state in
       state.shared.doubt(lines, of: id)
-      // A run that began here is in the store, or nothing of it was acknowledged.
-      let named = Dictionary(grouping: lines.map { state.shared.name(of: $0, in: id) }, by: \.run)
-      for (run, lines) in named {
-        state.changes.shared.copies += lines.map(\.line).ranges.map { StoredLines(run: run, lines: $0) }
-      }
+      state.doubt(lines, of: id, isResumed: true)
     }
   }
 
@@ -95,5 +91,21 @@ extension OutcomeRecorder {
         block.id.run, app: block.app, line: UInt64(line), token: token, outcome: outcome, goneSince: nil,
         isDoubted: false)
     }
+  }
+}
+
+extension OutcomeRecorder.State {
+  /// - Parameter isResumed: the store may not have the run: then nothing of it was acknowledged.
+  mutating func doubt(_ lines: [UInt64], of id: StoredRunID, isResumed: Bool = false) {
+    let named = Dictionary(grouping: lines.map { shared.name(of: $0, in: id) }, by: \.run)
+    for (run, lines) in named {
+      let ranges = lines.map(\.line).ranges.map { StoredLines(run: run, lines: $0) }
+      if run == id, !isResumed { changes.doubted += ranges } else { changes.shared.copies += ranges }
+    }
+  }
+
+  /// A run has the channel of the one in which it is carried.
+  mutating func adoptChannel(of carrier: StoredRunID, _ run: StoredRunID) {
+    if carrier != run, let channel = runs[carrier]?.channel { runs[run]?.channel = channel }
   }
 }

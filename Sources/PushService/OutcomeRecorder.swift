@@ -43,19 +43,6 @@ package final class OutcomeRecorder: IntakeRecorder {
         OutcomeGroup(outcome, entries, app: run.app, of: .run(id, isBridge: run.isBridge), at: instant))
     }
 
-    mutating func doubt(_ lines: [UInt64], of id: StoredRunID) {
-      let named = Dictionary(grouping: lines.map { shared.name(of: $0, in: id) }, by: \.run)
-      for (run, lines) in named {
-        let ranges = lines.map(\.line).ranges.map { StoredLines(run: run, lines: $0) }
-        if run == id { changes.doubted += ranges } else { changes.shared.copies += ranges }
-      }
-    }
-
-    /// A run has the channel of the one in which it is carried.
-    mutating func adoptChannel(of carrier: StoredRunID, _ run: StoredRunID) {
-      if carrier != run, let channel = runs[carrier]?.channel { runs[run]?.channel = channel }
-    }
-
     mutating func accept(
       _ entries: OutcomeEntries, _ confirmation: Confirmation, of id: StoredRunID, at instant: StoreInstant
     ) {

@@ -62,7 +62,10 @@ package struct OwnedIntakeBlock: Hashable, Sendable {
   package init(_ block: IntakeBlock, settled: [ClosedRange<UInt32>]) { (self.block, self.settled) = (block, settled) }
 
   /// Its lines without an outcome.
-  package var open: [UInt32] { block.lines.filter { line in !settled.contains { $0.contains(line) } } }
+  package var open: [UInt32] {
+    let settled = Set(settled.joined())
+    return block.lines.filter { !settled.contains($0) }
+  }
 }
 
 /// What a process changes of notifications that nodes share.

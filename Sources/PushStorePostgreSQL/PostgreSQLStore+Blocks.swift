@@ -113,7 +113,8 @@ extension PostgreSQLStore {
     for part in rows {
       for row in 0..<part.count {
         let lines = UInt32(clamping: part.int(row, 1))...UInt32(clamping: part.int(row, 2))
-        found[Int(part.int(row, 0)) - 1].settled.append(lines)
+        let place = Int(part.int(row, 0)) - 1
+        found[place].settled.append(lines.clamped(to: blocks[place].lines))
       }
     }
     return found
@@ -171,15 +172,7 @@ extension SharedIntakeChanges {
           .int(Int64(carriage.first)), .ints(carriage.lines.map { Int64($0) })))
     }
     if !copies.isEmpty {
-      statements.append(
-        PostgreSQLStatement(
-          """
-          INSERT INTO copies SELECT number, first, last, count(*)
-          FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS added (high, low, first, last)
-          JOIN runs USING (high, low) GROUP BY number, first, last ORDER BY number, first, last
-          ON CONFLICT (run, first, last) DO UPDATE SET count = copies.count + excluded.count
-          """, .ints(copies.map(\.run.high.stored)), .ints(copies.map { Int64($0.run.low) }),
-          .ints(copies.map { Int64($0.lines.lowerBound) }), .ints(copies.map { Int64($0.lines.upperBound) })))
+      statements.append(PostgreSQLStatement(StoredLines.addCopies, values: StoredLines.columns(of: copies)))
     }
     if !settled.isEmpty {
       statements.append(

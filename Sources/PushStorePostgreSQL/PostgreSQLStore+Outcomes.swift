@@ -207,6 +207,23 @@ extension StoredGoneDevice {
   }
 }
 
+extension StoredLines {
+  /// Counts one more copy of each, of runs that are there.
+  static let addCopies = """
+    INSERT INTO copies SELECT number, first, last, count(*)
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS added (high, low, first, last)
+    JOIN runs USING (high, low) GROUP BY number, first, last ORDER BY number, first, last
+    ON CONFLICT (run, first, last) DO UPDATE SET count = copies.count + excluded.count
+    """
+
+  static func columns(of lines: [StoredLines]) -> [PostgreSQLValue] {
+    [
+      .ints(lines.map(\.run.high.stored)), .ints(lines.map { Int64($0.run.low) }),
+      .ints(lines.map { Int64($0.lines.lowerBound) }), .ints(lines.map { Int64($0.lines.upperBound) }),
+    ]
+  }
+}
+
 extension StoredRunID {
   /// The day in whose partition its references are: identifiers begin with the milliseconds.
   fileprivate var day: Int64 { Int64(high >> 16) / StoreInstant.millisecondsPerDay }
@@ -293,15 +310,8 @@ extension IntakeChanges {
     if !doubted.isEmpty {
       statements.append(
         PostgreSQLStatement(
-          Self.checked(
-            """
-            INSERT INTO copies SELECT number, first, last, count(*)
-            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS added (high, low, first, last)
-            JOIN runs USING (high, low) GROUP BY number, first, last ORDER BY number, first, last
-            ON CONFLICT (run, first, last) DO UPDATE SET count = copies.count + excluded.count
-            """, by: "$5"), .ints(doubted.map(\.run.high.stored)), .ints(doubted.map { Int64($0.run.low) }),
-          .ints(doubted.map { Int64($0.lines.lowerBound) }), .ints(doubted.map { Int64($0.lines.upperBound) }),
-          .int(Set(doubted).count)))
+          Self.checked(StoredLines.addCopies, by: "$5"),
+          values: StoredLines.columns(of: doubted) + [.int(Set(doubted).count)]))
     }
     if !notAccepted.isEmpty { statements.append(notAcceptedStatement) }
     if !gone.isEmpty { statements += goneStatements }

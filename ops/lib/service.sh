@@ -87,22 +87,17 @@ parameters = { "path.app" = "news", "query.wait" = 1 }
 [checks.negative_data_rejection]
 expected-statuses = [400, 401, 403, 404, 405, 406, 409, 412, 415, 422, 428, 429, "5xx"]
 TOML
-  openapi_run "$openapi_seed" || status=$?
-  kill -0 "$(tail -n 1 "$folder/site/pids")" || { echo "error: the service has ended"; status=1; }
-  end_trial
-  return "$status"
-}
-
-# openapi_run SEED : of openapi_compare, in whose folder and with whose service it runs.
-openapi_run() {
   cp ops/lib/schemathesis_hooks.py "$folder"
   (cd "$folder" && SCHEMATHESIS_HOOKS=schemathesis_hooks.py timeout 180 \
     "$tools/bin/st" --config-file schemathesis.toml run openapi.yaml \
     --url "http://127.0.0.1:$port" --header "Authorization: Bearer $(cat "$folder/site/api.key")" \
-    --seed "$1" --phases examples,coverage,fuzzing --max-examples 20 --max-time 100 \
+    --seed "$openapi_seed" --phases examples,coverage,fuzzing --max-examples 20 --max-time 100 \
     --request-timeout 30 --continue-on-failure --no-color \
     --exclude-operation-id getEvents --exclude-operation-id getCampaignEvents \
-    --exclude-checks positive_data_acceptance)
+    --exclude-checks positive_data_acceptance) || status=$?
+  kill -0 "$(tail -n 1 "$folder/site/pids")" || { echo "error: the service has ended"; status=1; }
+  end_trial
+  return "$status"
 }
 
 # A service with a simulator, as `carillon init --try` makes it. Leaves $folder and $port.

@@ -146,7 +146,7 @@ final class ServedCampaignProcess: Sendable {
   }
 }
 
-private final class SharedNumber: Sendable {
+final class SharedNumber: Sendable {
   private let number = Atomic<Int64>(0)
 
   var value: Int64 {

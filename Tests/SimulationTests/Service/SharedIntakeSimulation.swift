@@ -226,7 +226,7 @@ final class SharedIntakeProcess: Sendable {
     (self.store, self.outcomes, self.clock) = (store, outcomes, clock)
     let deployment = try SimulatedDeployment(engine, configuration, outcomes) { clock.milliseconds }
     self.deployment = deployment
-    let current = SharedInteger()
+    let current = SharedNumber()
     self.current = current
     carrier = IntakeCarrier(
       ledger: store, outcomes: outcomes, deployment: deployment.deployment, incarnation: { current.value },
@@ -234,7 +234,7 @@ final class SharedIntakeProcess: Sendable {
       plantedMistake: mistake)
   }
 
-  private let current: SharedInteger
+  private let current: SharedNumber
 
   var incarnation: Int64? { state.withLock { $0.incarnation } }
   var hasBegun: Bool { state.withLock { $0.hasBegun } }
@@ -315,14 +315,5 @@ final class SharedIntakeProcess: Sendable {
     task.withLock { $0 }?.cancel()
     deployment.runtime.runs.cancelAll()
     deployment.close()
-  }
-}
-
-private final class SharedInteger: Sendable {
-  private let number = Atomic<Int64>(0)
-
-  var value: Int64 {
-    get { number.load(ordering: .relaxed) }
-    set { number.store(newValue, ordering: .relaxed) }
   }
 }
