@@ -122,6 +122,28 @@ private struct Entry: Codable {
     var place: UInt32
   }
 
+  struct Block: Codable {
+    var run: Run
+    var first: UInt32
+    var app: String
+    var count: Int
+    var isBridge: Bool
+    var common: Data
+    var bytes: Data
+
+    init(_ block: IntakeBlock) {
+      (run, first, app, count) = (Run(block.id.run), block.id.first, block.app, block.count)
+      isBridge = block.isBridge
+      (common, bytes) = (Data(block.common), Data(block.bytes))
+    }
+
+    var block: IntakeBlock {
+      IntakeBlock(
+        IntakeBlock.ID(run: run.id, first: first), app: app, count: count, isBridge: isBridge,
+        common: Array(common), bytes: Array(bytes))
+    }
+  }
+
   struct Delivered: Codable {
     var count: Int
     var last: Int64
@@ -140,6 +162,8 @@ private struct Entry: Codable {
   var carriages: [Carriage]?
   /// The same.
   var copies: [Doubted]?
+  /// The same.
+  var blocks: [Block]?
 
   init(_ write: Int64, _ changes: IntakeChanges) {
     self.write = write
@@ -165,6 +189,7 @@ private struct Entry: Codable {
       Carriage(block: Run($0.block.run), first: $0.block.first, lines: $0.lines, run: Run($0.run), place: $0.first)
     }
     copies = changes.shared.copies.map(Doubted.init)
+    blocks = changes.shared.blocks.map(Block.init)
   }
 }
 
@@ -174,6 +199,7 @@ extension IntakeChanges {
     began = entry.began.map { (run: $0.run.id, app: $0.app, at: StoreInstant(milliseconds: $0.at)) }
     doubted = entry.doubted.map(\.lines)
     shared.copies = (entry.copies ?? []).map(\.lines)
+    shared.blocks = (entry.blocks ?? []).map(\.block)
     bridge.forwarded = entry.forwarded.map {
       ForwardedFrames(
         app: $0.app, client: $0.client, position: $0.position, connection: $0.connection, firstFrame: $0.firstFrame,

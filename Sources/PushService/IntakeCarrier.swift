@@ -70,7 +70,6 @@ package final class IntakeCarrier: Sendable {
   /// Finds out what this process still has. To be called once it has joined, before anything is
   /// resumed.
   package func restore() async throws {
-    outcomes.share(as: incarnation())
     state.withLock { ($0.owned, $0.missing) = ([], []) }
     let journal = Dictionary(
       deployment.unfinishedSharedLines.map { (StoredRunID($0.key), (run: $0.key, last: $0.value)) },

@@ -42,7 +42,7 @@ package final class NodeMembership: Service {
   }
 
   let store: any Store
-  private let name: String
+  package let name: String
   /// Nil: the store is this process's alone.
   private let memory: Memory?
   private let clock: any ServiceClock
@@ -101,6 +101,13 @@ package final class NodeMembership: Service {
 
   /// How many services share the store, with this one.
   package var aliveCount: Int { state.withLock { $0.aliveCount } }
+
+  /// Which of the services that share the store this one is, in the order in which they joined.
+  package var place: (own: Int, count: Int) {
+    let own = current
+    let alive = lastSeen.filter(\.isAlive).map(\.incarnation)
+    return (alive.count { $0 < own }, max(1, alive.count))
+  }
 
   private var own: StoredNode? {
     let own = current

@@ -11,7 +11,8 @@ extension OutcomeRecorder {
   /// The store keeps neighbouring notifications of a run until they have their outcomes. To be
   /// called before one of them can have one, in the order of their lines.
   package func keep(
-    _ run: IntakeRunID, from first: UInt32, app: String, _ notifications: [(PreparedNotification, DeviceToken)]
+    _ run: IntakeRunID, from first: UInt32, app: String, _ notifications: [(PreparedNotification, DeviceToken)],
+    isBridge: Bool = false
   ) {
     var start = 0
     while start < notifications.count {
@@ -25,13 +26,15 @@ extension OutcomeRecorder {
       keep(
         IntakeBlock(
           IntakeBlock.ID(run: StoredRunID(run), first: first + UInt32(start)), app: app, count: end - start,
-          common: shared.common, bytes: shared.bytes))
+          isBridge: isBridge, common: shared.common, bytes: shared.bytes))
       start = end
     }
   }
 
   private func keep(_ block: IntakeBlock) {
     state.withLock { state in
+      // Its run may be about to begin, and the store may be written before that.
+      if state.runs[block.id.run] == nil { state.changes.began.append((block.id.run, block.app, clock.now)) }
       let last = state.changes.shared.blocks.lastIndex { $0.id.run == block.id.run }
       let isJoined = last.map { state.changes.shared.blocks[$0].join(block) } ?? false
       if !isJoined { state.changes.shared.blocks.append(block) }
@@ -46,7 +49,7 @@ extension OutcomeRecorder {
     let id = block.block.id
     state.withLock { state in
       if state.runs[id.run] == nil {
-        var run = Run(app: block.block.app, isBridge: false)
+        var run = Run(app: block.block.app, isBridge: block.block.isBridge)
         run.acknowledgedLine = .max
         state.runs[id.run] = run
       }
@@ -79,6 +82,17 @@ extension OutcomeRecorder {
       state.changes.doubted += doubted.ranges.map { StoredLines(run: carriage.block.run, lines: $0) }
     }
   }
+
+  /// What the journal has by now is to be in the store, too.
+  ///
+  /// - Parameter body: called at once, unless the store is away: then when it is back.
+  func whenStored(_ body: @escaping @Sendable () -> Void) {
+    guard awayDuration != nil else { return body() }
+    waiters.withLock { $0.append(body) }
+  }
+
+  /// Whether this process can report outcomes of a run.
+  func isOpen(_ run: IntakeRunID) -> Bool { state.withLock { $0.runs[StoredRunID(run)] != nil } }
 
   /// Lines of a block are not sent again.
   ///

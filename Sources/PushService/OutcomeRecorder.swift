@@ -80,6 +80,8 @@ package final class OutcomeRecorder: IntakeRecorder {
   private typealias Asker = CheckedContinuation<Result<Void, UnsyncedList>, Never>
   /// Those for whom the next write is.
   private let askers = Mutex<[Asker]>([])
+  /// Called after the first write that succeeds; see ``whenStored(_:)``.
+  let waiters = Mutex<[@Sendable () -> Void]>([])
   /// Takes what the journal may not wait for while the store is away. Nil: the journal waits.
   private let deferred: DeferredChanges?
   /// Whether something is in it. Held while that changes.
@@ -101,11 +103,12 @@ package final class OutcomeRecorder: IntakeRecorder {
   }
 
   /// Gives the store what an earlier process had deferred. To be called before anything is read
-  /// from the store.
+  /// from the store, and after ``share(as:)``.
   package func restoreDeferred() throws(StoreError) {
     guard let deferred else { return }
     do throws(UnsyncedList) {
-      for (number, changes) in try deferred.changes(after: store.writeCount) {
+      for (number, var changes) in try deferred.changes(after: store.writeCount) {
+        changes.shared.incarnation = incarnation.load(ordering: .relaxed)
         // The write that was under way was lost with its process: numbers stay what they were. A
         // larger gap has another reason, such as a store from a backup.
         if number == store.writeCount + 2 { try write(IntakeChanges()) }
@@ -145,7 +148,8 @@ package final class OutcomeRecorder: IntakeRecorder {
       guard state.shared.isCarried(id) else { return state.accept(entries, confirmation, of: id, at: now) }
       let renamed = entries.renamed { line in
         let known = state.shared.name(of: line, in: id)
-        return (owner: known.run, line: UInt64(known.line))
+        // Whoever had it before may have sent it.
+        return (owner: known.run, line: UInt64(known.line), isDoubted: known.run != id)
       }
       // What the store had before the journal counts once.
       for (run, entries) in renamed where run == id || state.shared.contains(run) {
@@ -184,7 +188,7 @@ package final class OutcomeRecorder: IntakeRecorder {
       state.adoptChannel(of: run, known.run)
       let notification = StoredNotificationID(run: known.run, line: known.line)
       let entries = OutcomeEntries(
-        line: UInt64(known.line), token: token, goneSince: goneSince, isDoubted: isDoubted)
+        line: UInt64(known.line), token: token, goneSince: goneSince, isDoubted: isDoubted || known.run != run)
       state.changes.notAccepted.append((notification: notification, state: name, detail: detail))
       let channel = state.runs[notification.run]?.channel
       if let gone, channel == nil { state.changes.gone.append(gone) }
@@ -236,6 +240,7 @@ package final class OutcomeRecorder: IntakeRecorder {
     if let failure = writing.failure { throw failure }
     // Whatever has ended has its outcomes in what is written before.
     let ends = campaigns.takeEnds()
+    let waiting = waiters.withLock { exchange(&$0, with: []) }
     do throws(UnsyncedList) {
       try campaigns.syncLists()
       try write(&writing)
@@ -245,8 +250,10 @@ package final class OutcomeRecorder: IntakeRecorder {
       try campaigns.write(ends)
       awaySince.store(0, ordering: .relaxed)
       try clearDeferred()
+      for waiter in waiting { waiter() }
     } catch {
       campaigns.putBack(ends)
+      waiters.withLock { $0 = waiting + $0 }
       if error.isAway {
         if awaySince.load(ordering: .relaxed) == 0 { awaySince.store(clock.uptime.nanoseconds, ordering: .relaxed) }
       } else {

@@ -13,12 +13,16 @@ package struct IntakeBlock: Hashable, Sendable {
   package var app: String
   /// Its lines are those from the first one on.
   package var count: Int
+  /// Clients of the bridge have sent them.
+  package var isBridge: Bool
   /// What all of the run have in common, and the notifications, for those who can read them.
   package var common: [UInt8]
   package var bytes: [UInt8]
 
-  package init(_ id: ID, app: String, count: Int, common: [UInt8] = [], bytes: [UInt8] = []) {
-    (self.id, self.app, self.count, self.common, self.bytes) = (id, app, count, common, bytes)
+  package init(
+    _ id: ID, app: String, count: Int, isBridge: Bool = false, common: [UInt8] = [], bytes: [UInt8] = []
+  ) {
+    (self.id, self.app, self.count, self.isBridge, self.common, self.bytes) = (id, app, count, isBridge, common, bytes)
   }
 
   package var lines: ClosedRange<UInt32> { id.first...(id.first + UInt32(max(1, count)) - 1) }
@@ -66,6 +70,21 @@ package struct OwnedIntakeBlock: Hashable, Sendable {
     let settled = Set(settled.joined())
     return block.lines.filter { !settled.contains($0) }
   }
+}
+
+/// What is known of some lines of a run, which another node may send.
+package struct KnownRun: Hashable, Sendable {
+  package var accepted: [ClosedRange<UInt32>] = []
+  package var notAccepted: [UInt32: StoredOutcome] = [:]
+  /// Lines of blocks: some node sends them.
+  package var kept: [ClosedRange<UInt32>] = []
+  /// It is in the journal of another node, which lives, and has not ended.
+  package var isElsewhere = false
+
+  package init() {}
+
+  /// Whether a line without an outcome may get one.
+  package func expects(_ line: UInt32) -> Bool { isElsewhere || kept.contains { $0.contains(line) } }
 }
 
 /// What a process changes of notifications that nodes share.

@@ -40,6 +40,9 @@ package protocol Ledger: Sendable {
   /// Which lines of others are in some runs, in the order of their lines there.
   func carriages(in runs: [StoredRunID]) async throws(StoreError) -> [IntakeCarriage]
 
+  /// What is known of lines of runs. Runs that the store does not know are left out.
+  func knownRuns(_ parts: [StoredLines]) async throws(StoreError) -> [StoredRunID: KnownRun]
+
   /// The notifications of a block; nil: it is not there any more.
   func notifications(of block: IntakeBlock.ID) async throws(StoreError) -> IntakeBlock?
 

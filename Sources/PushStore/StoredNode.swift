@@ -12,6 +12,8 @@ package struct NodeFacts: Hashable, Sendable {
   package var lease = Self.usualLease
   /// How far its clock is ahead of the store's; nil: not measured.
   package var clockOffset: Duration?
+  /// What it shows of itself, for those who can read it.
+  package var status: [UInt8] = []
 
   package static let usualLease = Duration.seconds(10)
 

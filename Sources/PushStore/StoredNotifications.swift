@@ -112,7 +112,7 @@ package struct IntakeChanges: Sendable {
   package var beforeJournal: IntakeChanges {
     var part = IntakeChanges()
     (part.began, part.doubted, part.bridge, part.passed) = (began, doubted, bridge, passed)
-    (part.shared.carriages, part.shared.copies) = (shared.carriages, shared.copies)
+    (part.shared.blocks, part.shared.carriages, part.shared.copies) = (shared.blocks, shared.carriages, shared.copies)
     return part
   }
 
@@ -120,7 +120,7 @@ package struct IntakeChanges: Sendable {
   package mutating func takeBeforeJournal() -> IntakeChanges {
     let part = beforeJournal
     (began, doubted, bridge, passed) = ([], [], BridgeChanges(), OutcomeList())
-    (shared.carriages, shared.copies) = ([], [])
+    (shared.blocks, shared.carriages, shared.copies) = ([], [], [])
     return part
   }
 

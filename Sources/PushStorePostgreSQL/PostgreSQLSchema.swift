@@ -7,7 +7,7 @@ enum PostgreSQLSchema {
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
-    activities, users, admissions, intakeBlocks,
+    activities, users, admissions, intakeBlocks, nodeStatus, bridgeBlocks,
   ]
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
@@ -305,6 +305,11 @@ enum PostgreSQLSchema {
       low bigint NOT NULL, first bigint NOT NULL, lines bigint[] NOT NULL, PRIMARY KEY (run_high, run_low, run_first)
     );
     """
+
+  /// What processes show of themselves at other nodes.
+  private static let nodeStatus = "ALTER TABLE nodes ADD COLUMN status bytea NOT NULL DEFAULT '';"
+
+  private static let bridgeBlocks = "ALTER TABLE intake_blocks ADD COLUMN is_bridge bool NOT NULL DEFAULT false;"
 
   /// Where devices are told about Live Activities.
   private static let activities = """

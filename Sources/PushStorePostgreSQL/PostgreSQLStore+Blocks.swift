@@ -34,12 +34,12 @@ extension PostgreSQLStore {
         ) AS free
         WHERE block.high = free.high AND block.low = free.low AND block.first = free.first
           AND EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = $3)
-        RETURNING block.high, block.low, block.first, app, count, common, bytes
+        RETURNING block.high, block.low, block.first, app, count, is_bridge, common, bytes
         """, .texts(apps), .int(limit), .int(incarnation)),
     ])[1]
     let blocks = rows.map { rows, row in
       var block = IntakeBlock(rows, row)
-      (block.common, block.bytes) = (rows.bytes(row, 5), rows.bytes(row, 6))
+      (block.common, block.bytes) = (rows.bytes(row, 6), rows.bytes(row, 7))
       return block
     }
     return try await owned(blocks.sorted { ($0.id.run.high, $0.id.first) < ($1.id.run.high, $1.id.first) })
@@ -50,7 +50,7 @@ extension PostgreSQLStore {
   ) async throws(StoreError) -> [OwnedIntakeBlock] {
     let rows = try await read(
       """
-      SELECT high, low, first, app, count FROM intake_blocks
+      SELECT high, low, first, app, count, is_bridge FROM intake_blocks
       WHERE owner = $1 AND (high, low, first) > ($2, $3, $4) ORDER BY high, low, first LIMIT $5
       """, .int(incarnation), .int(block?.run.high.stored ?? .min), .int(Int64(block?.run.low ?? 0)),
       .int(Int64(block?.first ?? 0)), .int(limit))
@@ -72,15 +72,62 @@ extension PostgreSQLStore {
     }
   }
 
+  package func knownRuns(_ parts: [StoredLines]) async throws(StoreError) -> [StoredRunID: KnownRun] {
+    guard !parts.isEmpty else { return [:] }
+    let lines = StoredLines.columns(of: parts)
+    let asked = """
+      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS asked (high, low, first, last)
+      """
+    let rows = try await read([
+      PostgreSQLStatement(
+        """
+        SELECT high, low, ended_at IS NULL AND node <> $3
+            AND EXISTS (SELECT 1 FROM nodes WHERE is_alive AND journal = runs.node)
+        FROM (SELECT DISTINCT high, low FROM unnest($1::bigint[], $2::bigint[]) AS asked (high, low)) AS asked
+        JOIN runs USING (high, low)
+        """, .ints(parts.map(\.run.high.stored)), .ints(parts.map { Int64($0.run.low) }), .text(settings.writer)),
+      PostgreSQLStatement(
+        """
+        SELECT high, low, known.first, known.last \(asked) JOIN runs USING (high, low)
+        JOIN accepted AS known ON known.run = number AND known.first <= asked.last AND known.last >= asked.first
+        """, values: lines),
+      PostgreSQLStatement(
+        """
+        SELECT high, low, block.first, block.first + count - 1 \(asked)
+        JOIN intake_blocks AS block USING (high, low)
+        WHERE block.first <= asked.last AND block.first + count > asked.first
+        """, values: lines),
+      PostgreSQLStatement(
+        """
+        SELECT high, low, line, state, detail, app \(asked) JOIN runs USING (high, low)
+        JOIN not_accepted AS known ON known.run = number AND line BETWEEN asked.first AND asked.last
+        """, values: lines),
+    ])
+    var found: [StoredRunID: KnownRun] = [:]
+    for row in 0..<rows[0].count {
+      found[StoredRunID(rows[0], row, 0), default: KnownRun()].isElsewhere = rows[0].flag(row, 2)
+    }
+    func range(_ rows: PostgreSQLRows, _ row: Int) -> ClosedRange<UInt32> {
+      UInt32(clamping: rows.int(row, 2))...UInt32(clamping: rows.int(row, 3))
+    }
+    for row in 0..<rows[1].count { found[StoredRunID(rows[1], row, 0)]?.accepted.append(range(rows[1], row)) }
+    for row in 0..<rows[2].count { found[StoredRunID(rows[2], row, 0)]?.kept.append(range(rows[2], row)) }
+    for row in 0..<rows[3].count {
+      found[StoredRunID(rows[3], row, 0)]?.notAccepted[UInt32(clamping: rows[3].int(row, 2))] = StoredOutcome(
+        state: rows[3].text(row, 3), detail: rows[3].text(row, 4), app: rows[3].text(row, 5))
+    }
+    return found
+  }
+
   package func notifications(of block: IntakeBlock.ID) async throws(StoreError) -> IntakeBlock? {
     let rows = try await read(
       """
-      SELECT high, low, first, app, count, common, bytes FROM intake_blocks
+      SELECT high, low, first, app, count, is_bridge, common, bytes FROM intake_blocks
       WHERE high = $1 AND low = $2 AND first = $3
       """, .int(block.run.high.stored), .int(Int64(block.run.low)), .int(Int64(block.first)))
     guard rows.count == 1 else { return nil }
     var found = IntakeBlock(rows, 0)
-    (found.common, found.bytes) = (rows.bytes(0, 5), rows.bytes(0, 6))
+    (found.common, found.bytes) = (rows.bytes(0, 6), rows.bytes(0, 7))
     return found
   }
 
@@ -122,11 +169,11 @@ extension PostgreSQLStore {
 }
 
 extension IntakeBlock {
-  /// The columns high, low, first, app and count.
+  /// The columns high, low, first, app, count and is_bridge.
   fileprivate init(_ rows: PostgreSQLRows, _ row: Int) {
     self.init(
       ID(run: StoredRunID(rows, row, 0), first: UInt32(clamping: rows.int(row, 2))), app: rows.text(row, 3),
-      count: Int(rows.int(row, 4)))
+      count: Int(rows.int(row, 4)), isBridge: rows.flag(row, 5))
   }
 }
 
@@ -154,12 +201,15 @@ extension SharedIntakeChanges {
       statements.append(
         PostgreSQLStatement(
           """
-          INSERT INTO intake_blocks (high, low, first, app, count, common, bytes, owner)
-          SELECT *, $8 FROM unnest(
-            $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bytea[])
+          INSERT INTO intake_blocks (high, low, first, app, count, common, bytes, is_bridge, owner)
+          SELECT high, low, first, app, count, common, bytes, mark = 1, $8
+          FROM unnest(
+            $1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::bigint[], $6::bytea[], $7::bytea[], $9::bigint[])
+            AS added (high, low, first, app, count, common, bytes, mark)
           """, .ints(blocks.map(\.id.run.high.stored)), .ints(blocks.map { Int64($0.id.run.low) }),
           .ints(blocks.map { Int64($0.id.first) }), .texts(blocks.map(\.app)), .ints(blocks.map { Int64($0.count) }),
-          .blobs(blocks.map(\.common)), .blobs(blocks.map(\.bytes)), .int(owner)))
+          .blobs(blocks.map(\.common)), .blobs(blocks.map(\.bytes)), .int(owner),
+          .ints(blocks.map { $0.isBridge ? 1 : 0 })))
     }
     for carriage in carriages {
       statements.append(

@@ -9,7 +9,7 @@ extension PostgreSQLStore {
       """
       SELECT nodes.name, incarnation, beat, is_alive, is_alive AND leases.holder IS NOT NULL, is_lost, is_draining,
         joined_at, greatest(0, \(Self.now) - coalesce(beat_at, \(Self.now))), version, configuration, address,
-        pending_count, lease, clock_offset
+        pending_count, lease, clock_offset, status
       FROM nodes LEFT JOIN leases ON leases.holder = nodes.incarnation ORDER BY nodes.name
       """)
     return rows.map(Self.node)
@@ -28,6 +28,7 @@ extension PostgreSQLStore {
     node.facts.pendingCount = Int(rows.int(row, 12))
     node.facts.lease = .milliseconds(rows.int(row, 13))
     node.facts.clockOffset = rows.optionalInt(row, 14).map { .milliseconds($0) }
+    node.facts.status = rows.bytes(row, 15)
     return node
   }
 
@@ -51,7 +52,7 @@ extension PostgreSQLStore {
         ON CONFLICT (name) DO UPDATE SET incarnation = excluded.incarnation, beat = 0, is_alive = true,
           is_lost = false, is_draining = false, joined_at = excluded.joined_at, beat_at = excluded.beat_at,
           version = '', configuration = '', address = '', pending_count = 0, lease = excluded.lease, clock_offset = NULL,
-          journal = excluded.journal
+          status = '', journal = excluded.journal
         RETURNING incarnation
         """, .text(node), .int(former ?? 0), .text(settings.writer)),
       // What its former process did, it goes on with.
@@ -79,10 +80,11 @@ extension PostgreSQLStore {
     let rows = try await write(
       """
       UPDATE nodes SET beat = beat + 1, beat_at = \(Self.now), version = $2, configuration = $3, address = $4,
-        pending_count = $5, lease = $6, clock_offset = $7
+        pending_count = $5, lease = $6, clock_offset = $7, status = $8
       WHERE incarnation = $1 AND is_alive RETURNING beat_at
       """, .int(incarnation), .text(facts.version), .text(facts.configuration), .text(facts.address),
-      .int(facts.pendingCount), .int(facts.lease.milliseconds), PostgreSQLValue(facts.clockOffset?.milliseconds))
+      .int(facts.pendingCount), .int(facts.lease.milliseconds), PostgreSQLValue(facts.clockOffset?.milliseconds),
+      .bytes(facts.status))
     return rows.count == 0 ? nil : rows.instant(0, 0)
   }
 

@@ -30,9 +30,11 @@ enum BridgeClient {
         return bytes.fromhex(("bad" if bad else "00a") + "%061x" % n)
     queue = [token(int(first) + n) for n in range(int(count))][::-1]
     number, reported, connections, written, silent = 1, [], 0, 0, 0
+    ports = [int(part) for part in port.split(",")]
     while True:
+        ports = ports[1:] + ports[:1]
         try:
-            plain = socket.create_connection(("127.0.0.1", int(port)), timeout=60)
+            plain = socket.create_connection(("127.0.0.1", ports[-1]), timeout=60)
             tls = context.wrap_socket(plain, server_hostname="localhost")
         except (OSError, ssl.SSLError) as problem:
             if isinstance(problem, ssl.SSLError) and "ALERT" in str(problem).upper():
@@ -151,13 +153,16 @@ enum BridgeClient {
   }
 
   /// Starts a client in `directory`.
+  ///
+  /// - Parameter other: where it connects as well, in turns.
   static func start(
     in place: Workplace, port: Int, authority: String, certificate: String, key: String, count: Int, badEvery: Int,
-    first: Int = 0, version: String? = nil
+    first: Int = 0, version: String? = nil, other: Int? = nil
   ) throws -> ChildProcess {
     try place.write(script, to: "client.py")
+    let ports = "\(port)\(other.map { ",\($0)" } ?? "")"
     return try ChildProcess(
-      ["client.py", "\(port)", authority, certificate, key, "\(count)", "\(badEvery)", "\(first)"]
+      ["client.py", ports, authority, certificate, key, "\(count)", "\(badEvery)", "\(first)"]
         + (version.map { [$0] } ?? []), program: "python3", directory: place.url)
   }
 

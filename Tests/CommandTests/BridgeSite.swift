@@ -37,6 +37,11 @@ struct BridgeSite {
       at: Int64(Date().timeIntervalSince1970))
   }
 
+  /// A service with a journal of its own, for the clients and simulators of another one.
+  init(besides other: BridgeSite) throws {
+    (serve, clients) = (try ServeSite(besides: other.serve), other.clients)
+  }
+
   /// - Parameters:
   ///   - bridge: more keys of `bridge:`.
   ///   - app: more lines of the app.
@@ -89,11 +94,18 @@ struct BridgeSite {
   func startWithOwnPort() async throws -> Service {
     let text = try site.place.read("carillon.yaml")
     for _ in 0..<20 {
-      let listen = "bridge:\n  listen: \"127.0.0.1:\(OwnPort.random())\""
-      try site.place.write(text.replacing("bridge:\n  listen: \"127.0.0.1:0\"", with: listen), to: "carillon.yaml")
+      try listen(on: OwnPort.random())
       if let service = try await started().service { return service }
+      try site.place.write(text, to: "carillon.yaml")
     }
     return try await start()
+  }
+
+  /// Another service may have the port until this one needs it.
+  func listen(on port: Int) throws {
+    let text = try site.place.read("carillon.yaml")
+    let listen = "bridge:\n  listen: \"127.0.0.1:\(port)\""
+    try site.place.write(text.replacing("bridge:\n  listen: \"127.0.0.1:0\"", with: listen), to: "carillon.yaml")
   }
 
   private func started(_ preparation: String = "exec") async throws -> (service: Service?, process: ChildProcess) {
@@ -117,12 +129,13 @@ struct BridgeSite {
   }
 
   func client(
-    _ port: Int, count: Int, badEvery: Int, first: Int = 0, topic: String = HTTP2Site.topic, version: String? = nil
+    _ port: Int, count: Int, badEvery: Int, first: Int = 0, topic: String = HTTP2Site.topic, version: String? = nil,
+    other: Int? = nil
   ) throws -> ChildProcess {
     let files = try #require(clients.apps[topic])
     return try BridgeClient.start(
       in: site.place, port: port, authority: site.certificates.files.authority, certificate: files.certificate,
-      key: try #require(files.key), count: count, badEvery: badEvery, first: first, version: version)
+      key: try #require(files.key), count: count, badEvery: badEvery, first: first, version: version, other: other)
   }
 
   func feedback(_ port: Int, limit: Int = 0) async throws -> BridgeClient.Feedback {

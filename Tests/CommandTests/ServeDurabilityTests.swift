@@ -70,8 +70,12 @@ struct ServeDurabilityTests {
     }
     #expect(accounts.map(\.submitted) == [500, 500, 500])
     #expect(accounts.map(\.accepted.confirmed) == [500, 500, 500])
+    let page = try await there.call("GET", "/outcomes?limit=10000&cursor=0").decoded(ServeOutcomesTests.Page.self)
+    let listed = Set(page.items.filter { $0.possibleDuplicate == true }.map(\.token))
     let all = try await first.serve.site.taken(first.upstream).compactMap(\.token)
     #expect(Set(all) == Set(tokens + [single]))
+    let twice = Dictionary(grouping: all) { $0 }.filter { $0.value.count > 1 }.keys
+    #expect(listed.isSuperset(of: twice), "\(listed.count) are listed as possible duplicates")
     let copies = all.count { $0 != single } - tokens.count
     #expect(copies <= accounts.reduce(0) { $0 + $1.possibleCopies }, "\(copies) copies, \(accounts)")
     second.process.send(SIGTERM)

@@ -94,6 +94,24 @@ struct ServerConfigurationTests {
     #expect(unknown?.description.contains("node or cluster") == true, "\(unknown?.description ?? "")")
   }
 
+  @Test("connections that nodes share need a store that they share, and are divided among them")
+  func connectionTotal() throws {
+    func parse(_ store: String) throws -> Int? {
+      try ServerConfiguration.parse(
+        "journal: { directory: j }\n\(store)\n\(Self.apps)\n    connections: { min: 2, total: 7 }\n",
+        file: "/etc/c.yaml"
+      ).tenants.last?.connectionTotal
+    }
+    #expect(try parse("store: { postgres: { hosts: [a], database: b, user: c } }") == 7)
+    let missing = #expect(throws: ConfigurationError.self) { try parse("") }
+    #expect(missing?.description.contains("connections: { total: 7 }") == true, "\(missing?.description ?? "")")
+    for (total, count) in [(7, 3), (1, 4), (12, 1), (100, 7), (5, 5)] {
+      let shares = (0..<count).map { ConnectionSharing.share(of: total, place: $0, among: count) }
+      #expect(shares.reduce(0, +) == max(total, count))
+      #expect(shares.allSatisfy { $0 >= 1 })
+    }
+  }
+
   @Test(
     "a mistake is said with its line and its key",
     arguments: [

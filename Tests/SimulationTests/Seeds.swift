@@ -168,6 +168,16 @@ enum Seeds {
       992_799_409,
     ])
 
+  /// The same on two nodes that take over from each other.
+  static let sharedBridges = seeds(
+    100,
+    known: [
+      // The store had a block whose run it did not know: the process was killed in between.
+      1_700,
+      // What was deferred while the store was away had frames of the bridge, and not their blocks.
+      32, 59,
+    ])
+
   private static func seeds(_ count: Int, known: [UInt64]) -> [UInt64] {
     let environment = ProcessInfo.processInfo.environment
     func number(_ name: String) -> UInt64? { environment[name].flatMap { UInt64($0) } }

@@ -310,7 +310,7 @@ measure_outage() {
     kill -CONT "${pids[@]}"
   else
     # All of its processes, as if the machine had lost its power.
-    kill -KILL "${pids[@]}"
+    kill -KILL "${pids[@]}" 2>/dev/null || true # a session may have ended by itself
     rm -f "$database/primary/postmaster.pid"
     as_user "$tools/pg_ctl" --pgdata="$database/standby" --wait promote >>"$work/database.log" 2>&1
     present=$((port + 1))

@@ -31,6 +31,9 @@ extension PushApp {
     entry.engine?.useRate(perSecond: perSecond, for: duration)
   }
 
+  /// How many connections this process may have, because others have some, too.
+  package func limit(connections count: Int) { entry.engine?.limit(connections: count) }
+
   /// What was used of its rate limit since the last call.
   package func takeRateUse() -> RateUse { entry.engine?.takeRateUse() ?? RateUse() }
 }

@@ -12,7 +12,7 @@ package struct IntakeBatch: Sendable {
   private(set) var parts: [Part] = []
   private(set) var tokens: [TokenBytes] = []
   private let isBridge: Bool
-  private let isShared: Bool
+  package let isShared: Bool
   private let isOneRun: Bool
 
   /// - Parameters:
@@ -36,6 +36,16 @@ package struct IntakeBatch: Sendable {
       parts[last].range = parts[last].range.lowerBound..<(place + 1)
     } else {
       parts.append(Part(notification: notification, range: place..<(place + 1)))
+    }
+  }
+
+  /// Those at places that ``PushApp/take(_:assigned:answer:)`` has named.
+  package func notifications(at places: [Range<Int>]) -> [(PreparedNotification, DeviceToken)] {
+    var rest = parts[...]
+    return places.flatMap { range -> [(PreparedNotification, DeviceToken)] in
+      rest = rest.drop { $0.range.upperBound <= range.lowerBound }
+      guard let notification = rest.first?.notification else { return [] }
+      return tokens[range].map { (notification, DeviceToken($0)) }
     }
   }
 

@@ -111,6 +111,10 @@ package actor App {
     shared.status.replace(patience: patience)
   }
 
+  /// How many connections it may have at most, because others have some, too; at least one. Those
+  /// that are too many close when all on them has its outcome.
+  package nonisolated func limit(connections count: Int) { report.put(.limited(max(1, count))) }
+
   /// How much of its rate limit this process may use for a while, because others keep it, too.
   package nonisolated func useRate(perSecond: Double, for duration: Duration) {
     shared.rate.use(perSecond: perSecond, for: duration)
@@ -188,6 +192,7 @@ package actor App {
       lane.loop.execute { lane.assumeIsolated { $0.leave() } }
     case .starved:
       considerGrowth()
+    case .limited(let count): follow(pool.limit(lanes: count))
     case .lacksSpare:
       if mayGrow, pool.mayAddSpare() { addLanes(1) }
     }
@@ -195,9 +200,13 @@ package actor App {
 
   private func considerGrowth() {
     let now = home.now
-    let growth = pool.starved(
-      mayGrow: mayGrow, mayJudge: !shared.scheduler.takeClientHasWaited(),
-      usefulLaneCount: shared.growth.surplus(now: now), settledCount: shared.tally.account.settled, now: now)
+    follow(
+      pool.starved(
+        mayGrow: mayGrow, mayJudge: !shared.scheduler.takeClientHasWaited(),
+        usefulLaneCount: shared.growth.surplus(now: now), settledCount: shared.tally.account.settled, now: now))
+  }
+
+  private func follow(_ growth: PoolMachine.Growth) {
     switch growth {
     case .none: break
     case .add(let count): addLanes(count)

@@ -14,6 +14,8 @@ enum LaneEvent: Sendable {
   case app(AppEvent)
   /// A notification on the lane's connection was refused, and no other lane has a spare connection.
   case lacksSpare
+  /// There may be as many lanes.
+  case limited(Int)
   /// The app makes no progress and must check again at this moment; see ``AppStatus``.
   case troubled(checkAt: Instant)
   case starved

@@ -21,6 +21,8 @@ package final class Bridge: Sendable {
     var connectionCount = 0
     var refusedCount = 0
     var isEnding = false
+    /// Clients can connect, or have not left yet.
+    var isServing = false
   }
 
   let configuration: BridgeConfiguration
@@ -50,7 +52,12 @@ package final class Bridge: Sendable {
       State(
         directory: directory, queueByteCounts: Self.queueByteCounts(tenants),
         limit: HandshakeLimit(rate: configuration.handshakeRate)))
+    apps.share(Self.sharedApps(tenants))
     _ = try replaceCertificate(configuration)
+  }
+
+  private static func sharedApps(_ tenants: [Tenant]) -> Set<String> {
+    Set(tenants.lazy.filter(\.isShared).map(\.id))
   }
 
   private static func queueByteCounts(_ tenants: [Tenant]) -> [String: Int] {
@@ -69,9 +76,12 @@ package final class Bridge: Sendable {
       state.directory = directory
       state.queueByteCounts = Self.queueByteCounts(tenants)
     }
+    apps.share(Self.sharedApps(tenants))
   }
 
-  func hasRoom(_ app: PushApp) -> Bool { app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 } }
+  func hasRoom(_ app: PushApp) -> Bool {
+    app.queuedByteCount < state.withLock { $0.queueByteCounts[app.id] ?? 0 } && apps.takesIn(app.id)
+  }
 
   /// Reads its certificate and the authorities of clients again, for new connections.
   ///
@@ -149,6 +159,19 @@ package final class Bridge: Sendable {
   func clientsChanged() {
     state.withLock { $0.generation += 1 }
     apps.tell(.clientsChanged)
+  }
+
+  /// Whether clients can connect, or have not left yet.
+  var isServing: Bool { state.withLock { $0.isServing } }
+
+  /// Lets clients in.
+  func begin() { state.withLock { ($0.isServing, $0.isEnding) = (true, false) } }
+
+  /// All clients have left. Another node may let them in.
+  func leave() async {
+    await apps.handOver()
+    apps.leave()
+    state.withLock { $0.isServing = false }
   }
 
   /// Asks all clients to leave.

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Glibc
 internal import NIOCore
 internal import PushService
+internal import PushStore
 internal import PushTransport
 internal import PushWire
 internal import ServiceLifecycle
@@ -12,11 +13,11 @@ struct BridgeService: Service {
   let reserve: DescriptorReserve
   /// Ends when the notifications of earlier processes are recovered.
   let isReady: AsyncStream<Void>
-  /// One of those that share the store has the bridge.
-  let leads: @Sendable () -> Bool
+  /// One of those that share the store has the bridge. It changes while the service runs.
+  let isWanted: @Sendable () -> Bool
   /// How long connections may take to end.
   let drain: Duration
-  /// Called with the ports, once.
+  /// Called with the ports, each time that it listens.
   let listens: @Sendable (_ gateway: Int, _ feedback: Int?) -> Void
 
   /// How soon a client hears that its app takes nothing more.
@@ -26,14 +27,30 @@ struct BridgeService: Service {
   private var concludingTime: Duration { drain - min(bridge.configuration.connection.session.drainTime, drain / 2) }
 
   func run() async throws {
-    await cancelWhenGracefulShutdown {
-      for await _ in isReady {}
-      while !leads(), (try? await bridge.clock.sleep(for: Self.interval)) != nil {}
+    await cancelWhenGracefulShutdown { for await _ in isReady {} }
+    while true {
+      await cancelWhenGracefulShutdown {
+        while !isWanted() {
+          // What is remembered by now, another node may have changed.
+          bridge.apps.leave()
+          guard (try? await bridge.clock.sleep(for: Self.interval)) != nil else { return }
+        }
+      }
+      guard !Task.isShuttingDownGracefully, !Task.isCancelled else { return }
+      bridge.begin()
+      do { try await serve() } catch {
+        await bridge.leave()
+        throw error
+      }
+      await bridge.leave()
     }
-    guard !Task.isShuttingDownGracefully else { return }
-    try await bridge.apps.restore()
-    let loops = LoopGroup(threads: System.coreCount)
+  }
+
+  /// Until it is wanted no more, or the service ends.
+  private func serve() async throws {
     let clock = bridge.clock
+    guard try await isRestored() else { return }
+    let loops = LoopGroup(threads: System.coreCount)
     let channels = OpenChannels(clock: clock)
     var listeners: [TLSListener] = []
     do {
@@ -53,17 +70,31 @@ struct BridgeService: Service {
     bridge.apps.begin()
     listens(listeners[0].port, listeners.count > 1 ? listeners[1].port : nil)
     await cancelWhenGracefulShutdown {
-      while (try? await clock.sleep(for: Self.interval)) != nil {
+      while isWanted(), (try? await clock.sleep(for: Self.interval)) != nil {
         bridge.apps.endStopped()
+        await bridge.apps.look()
         await bridge.apps.sweep()
       }
     }
     for listener in listeners { await listener.close() }
     bridge.end(by: clock.uptime + concludingTime)
     let deadline = clock.uptime + drain
-    while !channels.isEmpty, clock.uptime < deadline { try? await clock.sleep(for: .milliseconds(10)) }
+    while !channels.isEmpty, clock.uptime < deadline {
+      try? await clock.sleep(for: .milliseconds(10))
+      await bridge.apps.look()
+    }
     await channels.close()
     await loops.shutDown()
+  }
+
+  /// False: the service ends, and the store is away.
+  private func isRestored() async throws -> Bool {
+    try await cancelWhenGracefulShutdown {
+      do {
+        try await bridge.clock.waiting { () async throws(StoreError) in try await bridge.apps.restore() }
+        return true
+      } catch is CancellationError { return false }
+    }
   }
 }
 

@@ -114,19 +114,22 @@ struct CampaignReports: Sendable {
     let progress = try await controller.store.progress(of: ids)
     let open = ids.filter { progress[$0]?.contains { $0.endedAt == nil } == true }
     let shared = open.isEmpty ? [:] : try await controller.store.ledger?.sharedProgress(of: open) ?? [:]
+    let others = membership.others.map(\.status)
     return records.map { record in
       guard record.hasAccount else { return CampaignReport(record: record) }
-      return report(record, progress[record.id] ?? [], shared[record.id] ?? [:])
+      return report(record, progress[record.id] ?? [], shared[record.id] ?? [:], others)
     }
   }
 
   private func report(
-    _ record: CampaignHead, _ parts: [CampaignPartProgress], _ shared: [Int: SharedPartProgress]
+    _ record: CampaignHead, _ parts: [CampaignPartProgress], _ shared: [Int: SharedPartProgress],
+    _ others: [NodeStatus]
   ) -> CampaignReport {
     var report = CampaignReport(record: record)
     let live = controller.live(record.id)
     report.partCount = parts.count
-    report.pace = statistics.pace(record.id)
+    let elsewhere = others.compactMap { $0.campaign(record.id) }
+    report.pace = elsewhere.reduce(statistics.pace(record.id)) { $0 + $1.pace }
     var remainders: [ServedRemainder]?
     let now = controller.clock.now
     for part in parts {
@@ -150,21 +153,24 @@ struct CampaignReports: Sendable {
         if part.dueAt > now { report.nextPartAt = min(report.nextPartAt ?? part.dueAt, part.dueAt) }
       }
     }
-    if record.status == .running { addWait(&report, live) }
+    if record.status == .running { addWait(&report, live, elsewhere) }
     if parts.count > 1 { report.fraction = Double(report.endedPartCount) / Double(parts.count) }
     if record.status == .finished { report.fraction = 1 }
     return report
   }
 
-  private func addWait(_ report: inout CampaignReport, _ live: LiveCampaign?) {
+  private func addWait(_ report: inout CampaignReport, _ live: LiveCampaign?, _ elsewhere: [NodeStatus.Campaign]) {
     if let away = outcomes.awayDuration { return report.waitForStore(controller.store, away) }
-    let quiet = live?.quiet
-    if let until = quiet?.until { report.nextPartAt = min(report.nextPartAt ?? until, until) }
+    // The node that leads knows of it.
+    let other = elsewhere.first { $0.reason != nil && $0.until != nil }
+    let quietReason = live?.quiet?.reason ?? other?.reason
+    let quietUntil = live?.quiet?.until ?? other?.until.map(StoreInstant.init(milliseconds:))
+    if let until = quietUntil { report.nextPartAt = min(report.nextPartAt ?? until, until) }
     let app = try? deployment.app(report.record.app)
     if app?.isPaused == true {
       (report.record.reason, report.isWaiting) = (Self.appIsPaused, true)
-    } else if let quiet {
-      report.record.reason = quiet.reason
+    } else if let quietReason {
+      report.record.reason = quietReason
     } else if let obstacle = app?.obstacle, obstacle.isTrouble {
       report.record.reason = "Nothing gets through at present: \(obstacle.cause.asSentence)"
       report.isWaiting = true

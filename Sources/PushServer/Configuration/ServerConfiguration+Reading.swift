@@ -36,9 +36,9 @@ extension ServerConfiguration {
     if let value = parts[6] { bridge = try BridgeConfiguration(value) }
     if let value = parts[4] { retention = try value.duration(in: .seconds(60) ... .seconds(3660 * 86_400)) }
     if let value = parts[5] { log = try Log(value) }
-    if store.cluster == nil, let tenant = tenants.first(where: \.isShared) {
+    if store.cluster == nil, let tenant = tenants.first(where: { $0.keyOfSeveralNodes != nil }) {
       throw node.error(
-        "has an app \(tenant.id) with \"durability: cluster\", which needs a store that machines can share; add "
+        "has an app \(tenant.id) with \"\(tenant.keyOfSeveralNodes ?? "")\", which needs a store that machines can share; add "
           + "\"store: { postgres: … }\", or take it out")
     }
     guard self.journal.directory != nil else {

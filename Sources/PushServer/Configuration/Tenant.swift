@@ -12,6 +12,8 @@ package struct Tenant: Hashable, Sendable {
   /// `durability`: what holds a notification when its request is answered: `node`, the journal of
   /// this machine, or `cluster`, the database as well, so that other machines can send it.
   package var isShared = false
+  /// `connections: { total }`: of all nodes together. Nil: each has its own `min` and `max`.
+  package var connectionTotal: Int?
   /// `bridge: { clients }`: certificates of the app's clients over the binary protocol, each a file
   /// or `sha256:` with the fingerprint.
   package var bridgeClients: [String] = []
@@ -39,10 +41,15 @@ package struct Tenant: Hashable, Sendable {
 
   package var id: String { app.id }
 
+  /// The key whose value has a meaning only where several machines share the store; nil: none has.
+  var keyOfSeveralNodes: String? {
+    isShared ? "durability: cluster" : connectionTotal.map { "connections: { total: \($0) }" }
+  }
+
   /// The keys of the file that only a service reads.
   static let keys = [
     "bridge.clients", "time-zone", "quiet-hours", "audiences.bytes", "campaigns.unfinished", "queue.bytes",
-    "feedback.every", "webhook", "caps", "holdout-percent", "durability",
+    "feedback.every", "webhook", "caps", "holdout-percent", "durability", "connections.total",
   ]
 }
 
@@ -76,6 +83,7 @@ extension Tenant {
     case "webhook": webhook = try Webhook(value)
     case "caps": caps = try value.caps()
     case "durability": isShared = try value.choice(Durability.self) == .cluster
+    case "connections.total": connectionTotal = try value.integer(in: 1...100_000)
     case "holdout-percent": holdoutPercent = try value.integer(in: CampaignPlan.holdoutRange)
     default: break
     }

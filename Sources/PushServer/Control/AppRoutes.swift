@@ -9,6 +9,7 @@ struct AppRoutes: Sendable {
   let access: ControlAccess
   let store: any Store
   let statistics: ServiceStatistics
+  let membership: NodeMembership
 
   func add(to router: Router<ControlContext>) {
     router.get("v1/apps", use: getApps)
@@ -33,7 +34,20 @@ struct AppRoutes: Sendable {
 
   private func getApp(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .read)
-    return .json { write(app, to: &$0) }
+    return .json { json in
+      write(app, to: &json)
+      guard membership.isShared else { return }
+      json.array("nodes", membership.figures(of: app, statistics)) { node, json in
+        json.field("name", node.name)
+        json.field("settledPerSecond", node.figures[.rate])
+        json.field("pending", node.figures.count(.pending))
+        json.object("queue") {
+          $0.field("notifications", node.figures.count(.queued))
+          $0.field("bytes", node.figures.count(.queuedBytes))
+        }
+        json.object("connections") { $0.field("open", node.figures.count(.connections)) }
+      }
+    }
   }
 
   private func pauseApp(_ request: Request, _ context: ControlContext) async throws -> Response {
@@ -80,5 +94,15 @@ struct AppRoutes: Sendable {
     json.field("weight", status.weight)
     json.field(
       "credentialExpiresAt", status.credentialExpiry.map { InstantText.text(StoreInstant(milliseconds: $0 * 1000)) })
+  }
+}
+
+extension NodeMembership {
+  /// What each node that lives has of an app, in the order of their names. Of this one it is of
+  /// this moment, of others some seconds old.
+  func figures(of app: PushApp, _ statistics: ServiceStatistics) -> [(name: String, figures: NodeStatus.Figures)] {
+    let own = (name: name, figures: statistics.figures(of: app, app.status))
+    let others = others.map { (name: $0.name, figures: $0.status.figures(of: app.id)) }
+    return (others + [own]).sorted { $0.name < $1.name }
   }
 }

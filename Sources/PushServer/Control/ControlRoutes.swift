@@ -46,7 +46,7 @@ struct ControlRoutes: Sendable {
     CampaignRoutes(
       access: access, runner: campaigns, reports: dashboard.reports, intake: intake
     ).add(to: router)
-    AppRoutes(access: access, store: store, statistics: dashboard.statistics).add(to: router)
+    AppRoutes(access: access, store: store, statistics: dashboard.statistics, membership: membership).add(to: router)
     BridgeRoutes(access: access, store: store, bridge: bridge).add(to: router)
     DescriptionRoutes(access: access, program: program).add(to: router)
     NodeRoutes(access: access, membership: membership).add(to: router)

@@ -1,21 +1,14 @@
 internal import Carillon
 internal import PushEngine
+internal import PushService
 internal import PushWire
 
 /// An app in the list.
 struct AppLine: Sendable {
   let app: PushApp
   let status: AppStatusSnapshot
-  /// Outcomes in a second.
-  let rate: Double
-  let accepted: Int
-  let rejected: Int
-
-  init(app: PushApp, status: AppStatusSnapshot, rate: Double) {
-    (self.app, self.status, self.rate) = (app, status, rate)
-    let account = app.tally.account
-    (accepted, rejected) = (account.accepted, account.settled - account.accepted)
-  }
+  /// Of all nodes together.
+  let figures: NodeStatus.Figures
 
   /// Of single notifications, or for so long a campaign has stood still.
   var oldestAge: Duration { max(status.oldestAge, status.campaignStall) }
@@ -45,12 +38,12 @@ enum AppOrder: String, CaseIterable, Sendable {
     case .app: 0
     // The worst first.
     case .state: -Double(StateBadge.words.firstIndex(of: StateBadge.word(line.status)) ?? 0)
-    case .rate: line.rate
-    case .accepted: Double(line.accepted)
-    case .rejected: Double(line.rejected)
-    case .pending: Double(line.status.pendingCount)
+    case .rate: line.figures[.rate]
+    case .accepted: line.figures[.accepted]
+    case .rejected: line.figures[.others]
+    case .pending: line.figures[.pending]
     case .oldest: line.status.oldestAge / .seconds(1)
-    case .connections: Double(line.status.connections.open)
+    case .connections: line.figures[.connections]
     }
   }
 }

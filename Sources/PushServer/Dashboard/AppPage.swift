@@ -31,6 +31,7 @@ extension Dashboard {
         <div class="columns">
         \(facts(app, status))
         \(account(app))
+        \(nodes(app))
         \(bridgePart(id))
         </div>
         \(HTML.when(viewer.may(.send), testForm(app, viewer, test)))
@@ -80,6 +81,28 @@ extension Dashboard {
       <dt>In flight</dt><dd>\(NumberText.grouped(status.windowNotifications))</dd>
       \(webhooks[app.id].map(webhook) ?? HTML.empty)
       </dl>
+      </section>
+      """
+  }
+
+  /// Nothing, if no other node lives.
+  private func nodes(_ app: PushApp) -> HTML {
+    let nodes = reports.membership.figures(of: app, statistics)
+    guard nodes.count > 1 else { return .empty }
+    let sum = nodes.reduce(NodeStatus.Figures()) { $0 + $1.figures }
+    func row(_ name: String, _ figures: NodeStatus.Figures) -> HTML {
+      """
+      <tr><th scope="row">\(name)</th><td class="number">\(NumberText.rate(figures[.rate]))</td>
+      <td class="number">\(NumberText.grouped(figures.count(.pending)))</td>
+      <td class="number">\(NumberText.grouped(figures.count(.queued)))</td>
+      <td class="number">\(NumberText.grouped(figures.count(.connections)))</td></tr>
+      """
+    }
+    return """
+      <section id="app-nodes" data-live class="card"><h2>Nodes</h2>
+      <table class="narrow">\(Page.head("Node", "#Rate", "#Pending", "#Queue", "#Connections"))
+      <tbody>\(nodes.map { row($0.name, $0.figures) })\(row("all", sum))</tbody></table>
+      <p class="hint">The other parts of this page are of the node that answers: \(reports.membership.name).</p>
       </section>
       """
   }

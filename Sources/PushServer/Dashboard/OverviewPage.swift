@@ -17,7 +17,12 @@ extension Dashboard {
     let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }
     let statuses = apps.map { (app: $0.id, status: $0.status) }
     let alarms = try await alarms(statuses, nodes: viewer.seesNodes ? reports.membership.lastSeen : [])
-    let lines = zip(apps, statuses).map { AppLine(app: $0, status: $1.status, rate: statistics.rate($0.id)) }
+    let others = reports.membership.others.map(\.status)
+    let lines = zip(apps, statuses).map { app, known in
+      let own = statistics.figures(of: app, known.status)
+      return AppLine(
+        app: app, status: known.status, figures: others.reduce(own) { $0 + $1.figures(of: app.id) })
+    }
     let found = (order.map { lines.sorted(by: $0.precedes) } ?? Self.inOrder(lines, alarms))
       .filter { part.isEmpty || $0.app.id.lowercased().contains(part.lowercased()) }
     let rows = found.prefix(Self.appLimit).map(row)
@@ -83,16 +88,15 @@ extension Dashboard {
 
   /// The few numbers that one looks at first.
   private func tiles(_ lines: [AppLine]) -> HTML {
-    let histories = lines.compactMap { statistics.history($0.app.id) }
-    let (day, lately) = (histories.map { $0.total(.day) }, histories.map { $0.total(.minutes) })
-    let (accepted, others) = (lately.reduce(0) { $0 + $1.accepted }, lately.reduce(0) { $0 + $1.others })
-    let known = day.map(\.duration).max() ?? .zero
+    func sum(_ figure: NodeStatus.Figure) -> Int { lines.reduce(0) { $0 + $1.figures.count(figure) } }
+    let (accepted, others) = (sum(.acceptedLately), sum(.othersLately))
+    let known = lines.compactMap { statistics.history($0.app.id)?.total(.day).duration }.max() ?? .zero
     let oldest = lines.max { $0.oldestAge < $1.oldestAge }
     let share = accepted + others > 0 ? NumberText.percent(Double(others) / Double(accepted + others)) : "–"
     let tiles: [(String, String, HTML)] = [
-      ("Sending now", NumberText.rate(lines.reduce(0) { $0 + $1.rate }), "over the last minute"),
+      ("Sending now", NumberText.rate(lines.reduce(0) { $0 + $1.figures[.rate] }), "over the last minute"),
       (
-        "Accepted", NumberText.grouped(day.reduce(0) { $0 + $1.accepted }),
+        "Accepted", NumberText.grouped(sum(.acceptedOfDay)),
         known >= .seconds(86_000) ? "in the last 24 hours" : "in the last \(NumberText.age(known)), since the start"
       ),
       ("Not accepted", share, "\(NumberText.grouped(others)) in the last 10 minutes"),
@@ -158,12 +162,12 @@ extension Dashboard {
       <th scope="row"><a href="/apps/\(app.id.asPathSegment)">\(app.id)</a></th>
       <td data-label="State">\(StateBadge.html(status))</td>
       <td data-label="Rate" class="number rate">\(Chart.sparkline(statistics.history(app.id)))\
-      \(NumberText.rate(line.rate))</td>
-      <td data-label="Accepted" class="number">\(NumberText.grouped(line.accepted))</td>
-      <td data-label="Not accepted" class="number">\(NumberText.grouped(line.rejected))</td>
-      <td data-label="Pending" class="number">\(NumberText.grouped(status.pendingCount))</td>
+      \(NumberText.rate(line.figures[.rate]))</td>
+      <td data-label="Accepted" class="number">\(NumberText.grouped(line.figures.count(.accepted)))</td>
+      <td data-label="Not accepted" class="number">\(NumberText.grouped(line.figures.count(.others)))</td>
+      <td data-label="Pending" class="number">\(NumberText.grouped(line.figures.count(.pending)))</td>
       <td data-label="Oldest" class="number">\(NumberText.age(status.oldestAge))</td>
-      <td data-label="Connections" class="number">\(status.connections.open)</td>
+      <td data-label="Connections" class="number">\(NumberText.grouped(line.figures.count(.connections)))</td>
       <td data-label="Credential" class="time">\(CredentialText.text(status, now: access.clock.now))</td>
       </tr>
       """

@@ -28,6 +28,22 @@ final class ServiceStatistics: Sendable {
   /// Notifications of an app that got their outcome, per second, over the last minute.
   func rate(_ app: String) -> Double { rates.withLock { $0[app]?.perSecond ?? 0 } }
 
+  /// What nodes add up.
+  func figures(of app: PushApp, _ status: AppStatusSnapshot) -> NodeStatus.Figures {
+    var figures = NodeStatus.Figures()
+    let account = app.tally.account
+    figures[.rate] = rate(app.id)
+    figures[.pending] = Double(status.pendingCount)
+    (figures[.queued], figures[.queuedBytes]) = (Double(status.queue.notifications), Double(status.queue.byteCount))
+    figures[.connections] = Double(status.connections.open)
+    (figures[.accepted], figures[.others]) = (Double(account.accepted), Double(account.settled - account.accepted))
+    guard let history = history(app.id) else { return figures }
+    let (day, lately) = (history.total(.day), history.total(.minutes))
+    figures[.acceptedOfDay] = Double(day.accepted)
+    (figures[.acceptedLately], figures[.othersLately]) = (Double(lately.accepted), Double(lately.others))
+    return figures
+  }
+
   /// Nil: the app is new.
   func history(_ app: String) -> AppHistory? { histories.withLock { $0[app] } }
 

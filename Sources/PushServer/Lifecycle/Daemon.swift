@@ -126,7 +126,7 @@ package final class Daemon: Sendable {
     try deployment.recordIntake(with: outcomes)
     bridge = try Bridge.make(
       configuration, deployment: deployment, outcomes: outcomes, store: store, clock: clock, logger: logger)
-    let description = NodeDescription(deployment)
+    let description = NodeDescription(deployment, statistics)
     description.note(Self.byID(configuration), retention: configuration.retention)
     self.description = description
     membership = NodeMembership(
@@ -203,6 +203,7 @@ package final class Daemon: Sendable {
 
   func prepareRun() -> Run {
     let campaigns = makeCampaigns()
+    description.note(campaigns.controller)
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
     return Run(
       campaigns: campaigns, alarms: makeAlarmWatch(),
@@ -287,10 +288,11 @@ package final class Daemon: Sendable {
   /// Recovers all acknowledged notifications. Requests are served afterwards.
   func recover(_ run: Run) async throws {
     try await membership.enter()
+    if membership.isShared { outcomes.share(as: membership.current) }
     try outcomes.restoreDeferred()
     try await carrier?.restore()
     await pauseApps()
-    if membership.leads { try await bridge?.apps.restore() }
+    if membership.leads { try await bridge?.apps.restore(owned: carrier?.owned ?? []) }
     let open = Set(deployment.unfinishedIntakeLines.keys.map(StoredRunID.init))
     try await store.endRuns(except: open, at: clock.now)
     for left in await deployment.resumeIntake(owned: carrier?.owned ?? []) {
@@ -323,10 +325,15 @@ package final class Daemon: Sendable {
     if membership.isShared {
       services += [
         PauseFollowing(store: store, deployment: deployment, clock: clock),
+        ConnectionSharing(
+          membership: membership, deployment: deployment,
+          totals: { [self] in tenants.withLock { $0.compactMapValues(\.connectionTotal) } }, clock: clock),
         Carrying(carrier: carrier) { [self] app in
           tenants.withLock { app.queuedByteCount < $0[app.id]?.queueByteCount ?? 0 }
         },
-        HandingOn(membership: membership, clock: clock) { [bridge] in bridge == nil && !run.campaigns.sendsAlone },
+        HandingOn(membership: membership, clock: clock) { [bridge] in
+          bridge?.isServing != true && !run.campaigns.sendsAlone
+        },
       ]
     }
     if let admin = front.admin { services.append(admin) }
@@ -342,7 +349,8 @@ package final class Daemon: Sendable {
     if let bridge {
       services.append(
         BridgeService(
-          bridge: bridge, reserve: reserve, isReady: run.opening, leads: { [membership] in membership.leads },
+          bridge: bridge, reserve: reserve, isReady: run.opening,
+          isWanted: { [membership] in membership.leads && !membership.isDraining },
           drain: configuration.shutdown.drain, listens: front.bridgeListens))
     }
     services.append(

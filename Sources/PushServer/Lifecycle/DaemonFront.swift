@@ -23,7 +23,7 @@ extension Daemon {
     var admin: (any Service)?
     /// Calls ``Daemon/recover(_:)``, and lets clients in after that.
     var api: any Service
-    /// Called with the ports of the bridge, once.
+    /// Called with the ports of the bridge, each time that it listens.
     var bridgeListens: @Sendable (_ gateway: Int, _ feedback: Int?) -> Void = { _, _ in }
     /// Those that end the service gracefully.
     var endSignals: [UnixSignal] = []

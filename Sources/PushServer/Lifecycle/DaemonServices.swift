@@ -87,6 +87,42 @@ struct HandingOn: Service {
   }
 }
 
+/// Gives this process its share of the connections that all nodes may have to an app's gateway.
+struct ConnectionSharing: Service {
+  let membership: NodeMembership
+  let deployment: Deployment
+  /// By app; others have what they are configured to have.
+  let totals: @Sendable () -> [String: Int]
+  let clock: any ServiceClock
+
+  private static let interval = Duration.seconds(1)
+
+  func run() async throws {
+    await cancelWhenGracefulShutdown {
+      var limited: Set<String> = []
+      repeat {
+        let (totals, place) = (totals(), membership.place)
+        for app in deployment.apps {
+          if let total = totals[app.id] {
+            app.limit(connections: Self.share(of: total, place: place.own, among: place.count))
+          } else if limited.contains(app.id) {
+            app.limit(connections: .max)
+          }
+        }
+        limited = Set(totals.keys)
+      } while (try? await clock.sleep(for: Self.interval)) != nil
+    }
+  }
+
+  /// - Parameters:
+  ///   - place: of this node, from 0.
+  ///   - count: of nodes.
+  /// - Returns: at least one: a node without any could not send.
+  static func share(of total: Int, place: Int, among count: Int) -> Int {
+    max(1, total / max(1, count) + (place < total % max(1, count) ? 1 : 0))
+  }
+}
+
 /// Pauses and resumes apps when another process that shares the store was told to.
 struct PauseFollowing: Service {
   let store: any Store

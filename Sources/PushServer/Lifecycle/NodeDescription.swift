@@ -1,4 +1,5 @@
 internal import Carillon
+internal import PushService
 internal import PushStore
 internal import PushTransport
 internal import Synchronization
@@ -6,10 +7,12 @@ internal import Synchronization
 /// What this process says of itself to others that share its store.
 final class NodeDescription: Sendable {
   private let deployment: Deployment
+  private let statistics: ServiceStatistics
   private let facts: Mutex<NodeFacts>
+  private let campaigns = Mutex<CampaignController?>(nil)
 
-  init(_ deployment: Deployment) {
-    self.deployment = deployment
+  init(_ deployment: Deployment, _ statistics: ServiceStatistics) {
+    (self.deployment, self.statistics) = (deployment, statistics)
     var facts = NodeFacts()
     facts.version = ProgramFacts.version
     self.facts = Mutex(facts)
@@ -24,9 +27,20 @@ final class NodeDescription: Sendable {
   /// Where the API listens, as a URL.
   func note(address: String) { facts.withLock { $0.address = address } }
 
+  /// Those that this process conducts or carries.
+  func note(_ campaigns: CampaignController) { self.campaigns.withLock { $0 = campaigns } }
+
   var current: NodeFacts {
     var facts = facts.withLock { $0 }
-    facts.pendingCount = deployment.apps.reduce(0) { $0 + $1.status.pendingCount }
+    let apps = deployment.apps.map { app in (id: app.id, figures: statistics.figures(of: app, app.status)) }
+    facts.pendingCount = apps.reduce(0) { $0 + $1.figures.count(.pending) }
+    let live = campaigns.withLock { $0 }?.all ?? []
+    let campaigns = live.compactMap { live -> (id: StoredUUID, campaign: NodeStatus.Campaign)? in
+      var campaign = NodeStatus.Campaign(pace: statistics.pace(live.id))
+      (campaign.reason, campaign.until) = (live.quiet?.reason, live.quiet?.until.milliseconds)
+      return campaign.pace > 0 || campaign.reason != nil ? (live.id, campaign) : nil
+    }
+    facts.status = NodeStatus(apps, campaigns).bytes
     return facts
   }
 
@@ -45,6 +59,7 @@ final class NodeDescription: Sendable {
         queue.bytes \(tenant.queueByteCount) audiences.bytes \(tenant.audienceByteCount)
         campaigns.unfinished \(tenant.openCampaignCount) feedback.every \(tenant.feedbackInterval)
         caps \(tenant.caps) holdout-percent \(tenant.holdoutPercent ?? 0) durability.cluster \(tenant.isShared)
+        connections.total \(tenant.connectionTotal ?? 0)
         webhook \(tenant.webhook.map { "\($0)\($0.target)" } ?? "")
 
         """

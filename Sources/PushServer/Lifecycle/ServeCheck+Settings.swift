@@ -70,6 +70,9 @@ extension Tenant {
       sentences.append("a user gets at most \(NumberText.count(cap.count, "campaign")) in \(span)")
     }
     if let holdoutPercent { sentences.append("\(holdoutPercent) % of its users get no campaigns") }
+    if let connectionTotal {
+      sentences.append("all nodes together have at most \(NumberText.count(connectionTotal, "connection"))")
+    }
     if isShared { sentences.append("what it acknowledges is in the database, too, so that another node can send it") }
     if audienceByteCount != usual.audienceByteCount {
       sentences.append("the audiences of its campaigns have at most \(Quantity.describe(byteCount: audienceByteCount))")

@@ -33,6 +33,8 @@ package final class BridgeApp: Sendable {
   private let memory: ForwardedMemory.Limits
   private let state: Mutex<State>
 
+  /// Whether the store keeps what it forwards, for other nodes.
+  let isShared = Atomic<Bool>(false)
   /// Called with each run that the app's clients have lines in.
   private let note: @Sendable (IntakeRunID, BridgeApp) -> Void
 
@@ -140,6 +142,18 @@ package final class BridgeApp: Sendable {
         write(frames, client: client, connection: connection, isRecognised: false, &state)
       }
     }
+  }
+
+  /// Before ``forwarded(_:as:client:connection:)``, if the app is shared.
+  func keep(_ run: IntakeRunID, from first: UInt32, _ notifications: [(PreparedNotification, DeviceToken)]) {
+    outcomes.keep(run, from: first, app: id, notifications, isBridge: true)
+  }
+
+  /// Frames are in the journal.
+  ///
+  /// - Parameter body: called when nothing can lose them: if the app is shared, the store has them.
+  func whenSafe(isShared: Bool, _ body: @escaping @Sendable () -> Void) {
+    if isShared { outcomes.whenStored(body) } else { body() }
   }
 
   /// Frames were recognised: they belong to this connection now.
@@ -256,6 +270,14 @@ package final class BridgeApp: Sendable {
   }
 
   // MARK: Earlier processes
+
+  /// Another node may have had the clients meanwhile.
+  func forget() {
+    state.withLock { state in
+      state.ledger = BridgeLedger(memory, pool: budget)
+      (state.clients, state.unread) = ([:], [:])
+    }
+  }
 
   func restore(_ frame: BridgeRecovery.Frame, as line: ForwardedLine, isByResponse: Bool, now: Instant) {
     state.withLock { $0.ledger.restore(frame, as: line, isByResponse: isByResponse, now: now) }

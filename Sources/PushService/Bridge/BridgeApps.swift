@@ -15,6 +15,16 @@ package final class BridgeApps: Sendable {
     /// ``BridgeLife/pause``, until this process has listened for as long as anything is remembered.
     var pause: Int64 = 0
     var listensSince: Instant?
+    /// Apps whose notifications other nodes can take over.
+    var shared: Set<String> = []
+    /// Remembered lines without an answer that this process may not hear of, by their runs.
+    var elsewhere: [IntakeRunID: Elsewhere] = [:]
+    var nextLook = Instant.start
+  }
+
+  private struct Elsewhere {
+    let app: BridgeApp
+    var lines: Set<UInt32>
   }
 
   private let memory: ForwardedMemory.Limits
@@ -50,18 +60,39 @@ package final class BridgeApps: Sendable {
       let app = BridgeApp(id, memory: memory, budget: budget, outcomes: outcomes) { [self] run, app in
         runs.withLock { $0[run] = app }
       }
+      app.isShared.store(state.shared.contains(id), ordering: .relaxed)
       state.apps[id] = app
       return app
     }
   }
 
+  /// From now on, the store keeps what these apps forward, for other nodes.
+  package func share(_ apps: Set<String>) {
+    state.withLock { state in
+      state.shared = apps
+      for app in state.apps.values { app.isShared.store(apps.contains(app.id), ordering: .relaxed) }
+    }
+  }
+
+  /// Whether an app takes frames now: not while the store is away that is to keep them.
+  package func takesIn(_ app: String) -> Bool {
+    outcomes.awayDuration == nil || !state.withLock { $0.shared.contains(app) }
+  }
+
   // MARK: Life
 
-  /// Loads what earlier processes forwarded for clients that got no answer, once. Call it before
-  /// the intake of earlier processes is resumed.
-  package func restore() async throws(StoreError) {
+  /// Loads what earlier processes and other nodes forwarded for clients that got no answer, unless
+  /// that was done since the last ``leave()``.
+  ///
+  /// - Parameter owned: of the journal's runs that other nodes can take over, those that this
+  ///   process may resume. Nil: the intake of earlier processes is resumed already.
+  package func restore(owned: Set<IntakeRunID>? = nil) async throws(StoreError) {
     guard !state.withLock({ $0.isRestored }) else { return }
-    let lines = deployment.unfinishedIntakeLines
+    for app in all { app.forget() }
+    let shared = deployment.unfinishedSharedLines
+    let lines = owned.map { owned in
+      deployment.unfinishedIntakeLines.filter { run, _ in owned.contains(run) || shared[run] == nil }
+    }
     let life = try await store.bridgeLife() ?? BridgeLife(lastSign: clock.now, pause: 0)
     // Until then at least, the last process lived. A sign in the future is of a clock that was set
     // back since.
@@ -70,7 +101,9 @@ package final class BridgeApps: Sendable {
     state.withLock { $0.pause = pause }
     var killed: Set<UInt64> = []
     var recovery = BridgeRecovery()
-    for found in try await store.forwardedFrames(since: oldestStored) {
+    let remembered = try await store.forwardedFrames(since: oldestStored)
+    let known = try await knownRuns(of: remembered, notIn: lines ?? [:])
+    for found in remembered {
       let frames = found.frames
       app(frames.app).restore(position: frames.position + Int64(frames.count), client: frames.client)
       guard let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
@@ -81,6 +114,7 @@ package final class BridgeApps: Sendable {
       let end = found.end.flatMap { end in
         end.lastSign == nil ? BridgeRecovery.End(from: end.from, recentFrom: end.recentFrom) : nil
       }
+      let isOpen = lines == nil && outcomes.isOpen(run)
       for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
         let line = frames.firstLine + UInt32(offset)
         let frame = BridgeRecovery.Frame(
@@ -89,7 +123,7 @@ package final class BridgeApps: Sendable {
           number: frames.firstFrame + UInt64(offset), isRecognised: frames.isRecognised)
         recovery.read(
           frame, as: ForwardedLine(run, line: line), end, isRecent: frames.at.milliseconds >= reach,
-          isInJournal: UInt64(line) <= lines[run] ?? 0)
+          isInJournal: isOpen || UInt64(line) <= lines?[run] ?? 0 || known[frames.run]?.expects(line) == true)
       }
     }
     try await noteKilled(killed, lastSign)
@@ -98,10 +132,32 @@ package final class BridgeApps: Sendable {
     let now = clock.uptime
     for (line, frame, isByResponse) in recovery.frames {
       let app = app(frame.app)
-      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) { runs.withLock { $0[run] = app } }
+      if frame.answer == nil, let run = IntakeRunID(high: line.high, low: line.low) {
+        runs.withLock { $0[run] = app }
+        if UInt64(line.line) > lines?[run] ?? 0 {
+          _ = state.withLock { $0.elsewhere[run, default: Elsewhere(app: app, lines: [])].lines.insert(line.line) }
+        }
+      }
       app.restore(frame, as: line, isByResponse: isByResponse, now: now)
     }
     state.withLock { $0.isRestored = true }
+  }
+
+  /// Of lines without an answer that the journal has not.
+  private func knownRuns(
+    of remembered: [RememberedFrames], notIn journal: [IntakeRunID: UInt64]
+  ) async throws(StoreError) -> [StoredRunID: KnownRun] {
+    guard let ledger = store.ledger else { return [:] }
+    var parts: [StoredLines] = []
+    for found in remembered {
+      let frames = found.frames
+      guard frames.count > 0, let run = IntakeRunID(high: frames.run.high, low: frames.run.low) else { continue }
+      let lines = frames.firstLine...(frames.firstLine + UInt32(frames.count) - 1)
+      if lines.contains(where: { UInt64($0) > journal[run] ?? 0 && found.answer(line: $0) == nil }) {
+        parts.append(StoredLines(run: frames.run, lines: lines))
+      }
+    }
+    return try await ledger.knownRuns(parts)
   }
 
   /// Before this process leaves signs of life of its own.
@@ -142,6 +198,47 @@ package final class BridgeApps: Sendable {
     let past = UInt64(max(0, clock.now.milliseconds - pause - stored.milliseconds)) * 1_000_000
     return Instant(nanoseconds: now.nanoseconds - min(past, now.nanoseconds))
   }
+
+  /// The service listens no more: another node does, or will. All connections have ended.
+  package func leave() {
+    state.withLock { state in
+      (state.isRestored, state.listensSince, state.elsewhere) = (false, nil, [:])
+    }
+  }
+
+  /// Returns when the store knows how connections ended, as another node must. Both wait for a
+  /// store that is away.
+  package func handOver() async { try? await outcomes.makeDurableElsewhere() }
+
+  /// Asks the store for answers that this process may not hear of, once in a while.
+  package func look() async {
+    let now = clock.uptime
+    let wanted: [IntakeRunID: Elsewhere] = state.withLock { state in
+      guard now >= state.nextLook else { return [:] }
+      state.nextLook = now + Self.lookInterval
+      return state.elsewhere
+    }
+    guard let ledger = store.ledger, !wanted.isEmpty else { return }
+    let parts = wanted.flatMap { run, found in
+      Array(found.lines).ranges.map { StoredLines(run: StoredRunID(run), lines: $0) }
+    }
+    guard let known = try? await ledger.knownRuns(parts) else { return }
+    for (run, found) in wanted {
+      let state = known[StoredRunID(run)] ?? KnownRun()
+      for line in found.lines {
+        // Nobody sends what was lost with its node: the client may.
+        let isLost = !state.expects(line) && !outcomes.isOpen(run)
+        guard let answer = state.answer(line: line) ?? (isLost ? .refused(.processingError) : nil) else { continue }
+        for wake in found.app.answered([UInt64(line)], of: run, answer) { wake() }
+        self.state.withLock { state in
+          state.elsewhere[run]?.lines.remove(line)
+          if state.elsewhere[run]?.lines.isEmpty == true { state.elsewhere[run] = nil }
+        }
+      }
+    }
+  }
+
+  private static let lookInterval = Duration.seconds(1)
 
   /// Ends the connections of apps that send nothing more until an operator acts.
   package func endStopped() {
@@ -191,13 +288,24 @@ extension BridgeApps: IntakeWatcher {
 }
 
 extension RememberedFrames {
-  fileprivate func answer(line: UInt32) -> FrameAnswer? {
-    if acceptedLines.contains(where: { $0.contains(line) }) { return .accepted }
-    return notAccepted[line].map { FrameAnswer(state: $0.state, detail: $0.detail) }
-  }
+  fileprivate func answer(line: UInt32) -> FrameAnswer? { FrameAnswer(line, acceptedLines, notAccepted) }
+}
+
+extension KnownRun {
+  fileprivate func answer(line: UInt32) -> FrameAnswer? { FrameAnswer(line, accepted, notAccepted) }
 }
 
 extension FrameAnswer {
+  fileprivate init?(_ line: UInt32, _ accepted: [ClosedRange<UInt32>], _ notAccepted: [UInt32: StoredOutcome]) {
+    if accepted.contains(where: { $0.contains(line) }) {
+      self = .accepted
+    } else if let outcome = notAccepted[line] {
+      self.init(state: outcome.state, detail: outcome.detail)
+    } else {
+      return nil
+    }
+  }
+
   /// The answer of an outcome as the store has it; see ``Outcome/Kind``.
   init(state: String, detail: String) {
     let kind = Outcome.Kind(rawValue: state)

@@ -2,6 +2,7 @@ internal import Carillon
 internal import Logging
 internal import PushTransport
 internal import PushWire
+internal import Synchronization
 
 /// A client of the bridge and its app.
 struct BridgeClient {
@@ -44,6 +45,8 @@ package struct BridgeArrivals: BridgeIntake {
   mutating func begin(now: Instant, forgets: Bool) {
     readAt = now
     trail.arrive(now: now)
+    let isShared = client.app.isShared.load(ordering: .relaxed)
+    if taken.isShared != isShared { taken = IntakeBatch(isBridge: true, isShared: isShared) }
     // Asked once for all frames of a read. What a client sends again it sends after its other
     // connection has ended, and was remembered then.
     isRemembered = !forgets && client.app.remembers(client.fingerprint)
@@ -88,7 +91,7 @@ package struct BridgeArrivals: BridgeIntake {
       taken.removeAll()
       takenFrames.removeAll(keepingCapacity: true)
     }
-    let link = client.link
+    let (app, link, isShared) = (client.app, client.link, taken.isShared)
     link.handsOver(first.number)
     do throws(CarillonError) {
       try client.push.take(taken) { places, run, firstLine in
@@ -98,10 +101,12 @@ package struct BridgeArrivals: BridgeIntake {
           forwarded.append(takenFrames[place].number, takenFrames[place].digest, as: line)
           line = line.advanced(by: 1)
         }
-        client.app.forwarded(forwarded, as: run, client: client.fingerprint, connection: link.id)
+        if isShared { app.keep(run, from: firstLine, taken.notifications(at: places)) }
+        app.forwarded(forwarded, as: run, client: client.fingerprint, connection: link.id)
         for frames in forwarded { trail.forwarded(frames.number, count: frames.count, as: frames.line) }
       } answer: { problem in
-        if problem != nil { link.put(.end(by: nil))?() } else { link.isJournalled(first.number) }
+        guard problem == nil else { return link.put(.end(by: nil))?() ?? () }
+        app.whenSafe(isShared: isShared) { link.isJournalled(first.number) }
       }
       return nil
     } catch {

@@ -28,7 +28,9 @@ package struct PoolMachine: Sendable {
     case later(Instant)
   }
 
-  private let limits: Limits
+  private var limits: Limits
+  /// As many lanes as it may have where nobody else has some.
+  private let configuredLanes: ClosedRange<Int>
   private var bucket: TokenBucket
   private var hasBeenOpen = false
   private var failedDials = 0
@@ -41,6 +43,7 @@ package struct PoolMachine: Sendable {
 
   package init(limits: Limits, now: Instant) {
     self.limits = limits
+    configuredLanes = limits.lanes
     laneCount = limits.lanes.lowerBound
     newLaneCount = limits.lanes.lowerBound
     bucket = TokenBucket(
@@ -142,6 +145,20 @@ package struct PoolMachine: Sendable {
       trial.began(added: count, rate: Double(settledCount - starving.settledCount) / elapsed.inSeconds, now: now)
     }
     return growth
+  }
+
+  /// There may be this many lanes from now on, or as many as are configured if those are fewer.
+  package mutating func limit(lanes count: Int) -> Growth {
+    limits.lanes = min(configuredLanes.lowerBound, count)...min(configuredLanes.upperBound, count)
+    let excess = laneCount - limits.lanes.upperBound
+    if excess > 0 {
+      trial.forget()
+      starving = nil
+      laneCount -= excess
+      newLaneCount = min(newLaneCount, laneCount)
+      return .takeBack(excess)
+    }
+    return laneCount < limits.lanes.lowerBound ? grow(to: limits.lanes.lowerBound) : .none
   }
 
   /// A refusal ended a connection, and no other open connection is idle. Returns whether to add a

@@ -63,17 +63,19 @@ package struct OutcomeEntries: Hashable, Sendable {
 
   /// The same notifications as lines of others.
   ///
-  /// - Parameter name: of a line: to whom it belongs, and its line there.
+  /// - Parameter name: of a line: to whom it belongs, its line there, and whether another copy of
+  ///   it may have been sent.
   package func renamed<Owner: Hashable>(
-    _ name: (UInt64) -> (owner: Owner, line: UInt64)
+    _ name: (UInt64) -> (owner: Owner, line: UInt64, isDoubted: Bool)
   ) -> [(owner: Owner, entries: OutcomeEntries)] {
     var (found, reader): ([(owner: Owner, entries: OutcomeEntries)], Reader) = ([], Reader(bytes))
     while let entry = try? reader.next() {
-      let (owner, line) = name(entry.line)
+      let (owner, line, isDoubted) = name(entry.line)
       if found.last?.owner != owner { found.append((owner, OutcomeEntries())) }
       unsafe entry.token.withUnsafeBytes {
         unsafe found[found.count - 1].entries.append(
-          line: line, token: $0, goneSince: entry.goneSince, isDoubted: entry.isDoubted, isText: entry.isText,
+          line: line, token: $0, goneSince: entry.goneSince, isDoubted: isDoubted || entry.isDoubted,
+          isText: entry.isText,
           isChannel: entry.isChannel)
       }
     }

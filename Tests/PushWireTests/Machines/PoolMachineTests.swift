@@ -28,6 +28,23 @@ struct PoolMachineTests {
     #expect((11...13).contains(dials), "\(dials) in a minute")
   }
 
+  @Test("fewer lanes are allowed while others have some, and as many as before when they have none")
+  func limited() {
+    var machine = pool(lanes: 2...8)
+    #expect(machine.limit(lanes: 4) == .none)
+    for lane in 0..<2 { machine.opened(isFirst: true, now: at(lane)) }
+    _ = machine.starved(mayGrow: true, usefulLaneCount: 8, now: at(2))
+    #expect(machine.laneCount == 4)
+    #expect(machine.limit(lanes: 1) == .takeBack(3))
+    #expect(machine.starved(mayGrow: true, usefulLaneCount: 8, now: at(3)) == .none)
+    #expect(machine.mayAddSpare() == false)
+    #expect(machine.limit(lanes: 1) == .none)
+    #expect(machine.limit(lanes: 100) == .add(1))
+    #expect(machine.laneCount == 2)
+    for lane in 4..<6 { machine.opened(isFirst: true, now: at(lane)) }
+    #expect(machine.starved(mayGrow: true, usefulLaneCount: 8, now: at(7)) == .add(6))
+  }
+
   @Test("every lane may connect at once, however slow the rate")
   func burst() {
     var machine = pool(lanes: 1...8, perMinute: 1)

@@ -68,6 +68,9 @@ final class BridgeProcess: @unchecked Sendable {
   private var lastConnection: UInt64
   /// The last line that the journal had of each run when the process began.
   private let journalLines: [IntakeRunID: UInt64]
+  /// Of several nodes; nil: the store is this process's alone.
+  private let carrier: IntakeCarrier?
+  private let incarnation = SharedNumber()
   private(set) var isAccepting = false
   private var isClosing = false
   private var ending: Gate?
@@ -88,28 +91,66 @@ final class BridgeProcess: @unchecked Sendable {
       memory: plan.settings.memory, deployment: deployment.deployment, outcomes: outcomes, store: store, clock: clock,
       logger: Self.logger)
     outcomes.tell(apps)
+    carrier = store.ledger.map { [deployment, incarnation] ledger in
+      IntakeCarrier(
+        ledger: ledger, outcomes: outcomes, deployment: deployment.deployment, incarnation: { incarnation.value },
+        isDraining: { false }, clock: clock, logger: Self.logger)
+    }
+    if carrier != nil { apps.share(["bridge"]) }
   }
 
   private static let logger = Logger(label: "simulation") { _ in SwiftLogNoOpLogHandler() }
 
   /// Recovers as the service does, and listens then.
-  func begin(remembers: Bool, restores: Bool) {
+  ///
+  /// - Parameter former: the incarnation of the process before on this disk.
+  func begin(remembers: Bool, restores: Bool, looks: Bool, replacing former: Int64?) {
     _ = Task(executorPreference: loop) { [self] in
+      if carrier != nil { await repeated { () throws(StoreError) in try await join(former) } }
       if restores { await repeated { () throws(StoreError) in try outcomes.restoreDeferred() } }
-      if remembers { await repeated { () throws(StoreError) in try await apps.restore() } }
+      while !isClosing, let carrier, (try? await carrier.restore()) == nil { try? await clock.sleep(for: .seconds(1)) }
+      let owned = carrier?.owned ?? []
+      if remembers { await repeated { () throws(StoreError) in try await apps.restore(owned: owned) } }
       await repeated { () throws(StoreError) in
         try await store.endRuns(except: Set(journalLines.keys.map(StoredRunID.init)), at: clock.now)
       }
-      _ = await deployment.deployment.resumeIntake()
+      _ = await deployment.deployment.resumeIntake(owned: owned)
       apps.begin()
       isAccepting = !isClosing
-      while !isClosing {
+      carrying = Task(executorPreference: loop) { [carrier] in await carrier?.run { _ in true } }
+      while !hasEnded, !isKilled {
+        if looks { await apps.look() }
+        guard !isClosing else {
+          guard carrier != nil else { return }
+          try? await clock.sleep(for: .milliseconds(500))
+          continue
+        }
         apps.endStopped()
         if outcomes.awayDuration != nil { try? outcomes.makeDurable() }
         await apps.sweep()
-        try? await clock.sleep(for: .seconds(5))
+        try? await clock.sleep(for: .milliseconds(carrier == nil ? 5_000 : 500))
       }
     }
+  }
+
+  private var carrying: Task<Void, Never>?
+  /// It sends what the other node has taken in.
+  var carries: Bool { carrying != nil }
+  private var isKilled = false
+  /// 0: it has not joined.
+  var joined: Int64 { incarnation.value }
+
+  /// The other node is lost.
+  private func join(_ former: Int64?) async throws(StoreError) {
+    for node in try await store.nodes() ?? [] where node.isAlive && node.incarnation != former {
+      guard node.name != store.node else { continue }
+      _ = try await store.fence(node)
+    }
+    // The answer to the first time may have been lost.
+    let own = try await store.nodes()?.first { $0.name == store.node && $0.isAlive }?.incarnation
+    guard let joined = try await store.join(store.node, replacing: own ?? former) else { return }
+    incarnation.value = joined
+    outcomes.share(as: joined)
   }
 
   private func repeated(_ body: () async throws(StoreError) -> Void) async {
@@ -127,7 +168,7 @@ final class BridgeProcess: @unchecked Sendable {
 
   /// Nothing that happens in it has an effect any more.
   func kill() {
-    (isAccepting, isClosing) = (false, true)
+    (isAccepting, isClosing, isKilled) = (false, true, true)
     store.kill()
   }
 
@@ -149,6 +190,8 @@ final class BridgeProcess: @unchecked Sendable {
   /// Ends what is left of it.
   func end() {
     finish()
+    isKilled = true
+    carrying?.cancel()
     deployment.runtime.runs.cancelAll()
     deployment.close()
   }
@@ -158,8 +201,8 @@ final class BridgeProcess: @unchecked Sendable {
   func connect(_ client: String) -> UInt64 {
     lastConnection += 1
     let id = lastConnection
-    let connection = BridgeConnection(settings, logger: Self.logger) { [queueByteLimit] in
-      $0.queuedByteCount < queueByteLimit
+    let connection = BridgeConnection(settings, logger: Self.logger) { [queueByteLimit, apps] in
+      $0.queuedByteCount < queueByteLimit && apps.takesIn($0.id)
     }
     let link = BridgeLink(id: id, client: client) { [weak self] in self?.wakeLater(id) }
     let socket = Socket(connection, link)
@@ -233,7 +276,8 @@ final class BridgeProcess: @unchecked Sendable {
       lost.lines.filter { _, line in
         guard let run = IntakeRunID(high: line.high, low: line.low) else { return true }
         let id = StoredNotificationID(run: StoredRunID(run), line: line.line)
-        return contents.outcome(of: id) == nil && UInt64(line.line) > journalLines[run] ?? 0
+        guard contents.outcome(of: id) == nil else { return false }
+        return carrier == nil ? UInt64(line.line) > journalLines[run] ?? 0 : !contents.keeps(id)
       }.keys)
   }
 

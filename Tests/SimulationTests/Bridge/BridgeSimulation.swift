@@ -31,9 +31,13 @@ final class BridgeSimulation: CustomStringConvertible {
       case writesLate
       /// What was deferred while the store was away does not get into it.
       case forgetsDeferred
+      /// Of two nodes: answers that another one has found are not asked for.
+      case neverLooks
     }
 
     var seed: UInt64
+    /// There are two nodes with disks of their own: which of them each process is. Nil: one.
+    var nodes: [Int]?
     var isHTTP2: Bool
     var customers: [BridgeCustomer.Behaviour]
     var itemCount: Int
@@ -49,7 +53,7 @@ final class BridgeSimulation: CustomStringConvertible {
     var store = SimulatedStore.Faults()
     var mistake: Mistake?
 
-    init(seed: UInt64, mistake: Mistake? = nil) {
+    init(seed: UInt64, mistake: Mistake? = nil, hasTwoNodes: Bool = false) {
       self.seed = seed
       self.mistake = mistake
       var random = SeededGenerator(seed: seed ^ 0xB81D)
@@ -85,10 +89,15 @@ final class BridgeSimulation: CustomStringConvertible {
       case .forgetsAlways: settings.plantedMistake = .forgets
       case .remembersAllAfterBreaks: settings.plantedMistake = .remembersAllAfterBreaks
       case .trustsResponses: settings.plantedMistake = .trustsResponses
-      case .forgetsAtRestart, .writesLate, .forgetsDeferred, nil: break
+      case .forgetsAtRestart, .writesLate, .forgetsDeferred, .neverLooks, nil: break
       }
       // After a restart, the age of what was answered begins anew: repeats wait for too long then.
       if !ends.isEmpty { for place in customers.indices { customers[place].roundCount = 1 } }
+      guard hasTwoNodes else { return }
+      let nodes = (0...ends.count).map { _ in Int.random(in: 0...1, using: &random) }
+      self.nodes = nodes
+      // What came while the store was away is on the disk of its node, and unknown to another one.
+      if Set(nodes).count > 1 { store.awayPerMille = 0 }
     }
 
     private mutating func addFaults(_ random: inout SeededGenerator) {
@@ -106,7 +115,8 @@ final class BridgeSimulation: CustomStringConvertible {
   }
 
   let plan: Plan
-  private let disk = SimulatedDisk()
+  private let disks = [SimulatedDisk(), SimulatedDisk()]
+  private var incarnations: [Int64?] = [nil, nil]
   private let storeDisk = StoreDisk()
   /// The time of day at which a process begins.
   private var beginsAt: Int64 = 1_700_000_000_000
@@ -203,9 +213,9 @@ final class BridgeSimulation: CustomStringConvertible {
     return problems + (provider.map { $0.violations + changedIdentifiers($0, wanted) } ?? [])
   }
 
-  /// A resend keeps its identifier; a copy on purpose has its own.
+  /// A resend keeps its identifier, unless another node sends it; a copy on purpose has its own.
   private func changedIdentifiers(_ provider: SimulatedProvider, _ wanted: [TokenBytes: Int]) -> [String] {
-    provider.changedIdentifiers.isEmpty || plan.customers.contains { $0.roundCount > 1 }
+    provider.changedIdentifiers.isEmpty || plan.nodes != nil || plan.customers.contains { $0.roundCount > 1 }
       || wanted.values.contains { $0 > 1 }
       || items.joined().count > Set(items.joined()).count
       ? [] : ["\(provider.changedIdentifiers.count) were sent under two identifiers"]
@@ -236,12 +246,16 @@ final class BridgeSimulation: CustomStringConvertible {
     network.outage = plan.outage
     let engine: SimulatedProcess
     let process: BridgeProcess
+    let node = plan.nodes?[life] ?? 0
+    let disk = disks[node]
     do {
       var opened: (OutcomeRecorder, SimulatedStore, SimulatedClock)?
       engine = try SimulatedProcess(rules, disk, service, seed: seed, network: network, options: options) {
         journal, loop in
         let clock = SimulatedClock(loop: loop, beganAt: beginsAt)
-        let store = SimulatedStore(storeDisk, loop, plan.store, seed: seed &+ 5)
+        let store = SimulatedStore(
+          storeDisk, loop, plan.store, seed: seed &+ 5, hasLedger: plan.nodes != nil,
+          node: plan.nodes == nil ? "" : "\(node)")
         let outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(DeferredList(disk)))
         journal.writeSettlements(
           outcomes, after: .milliseconds(10), on: loop, writesIntakeFirst: plan.mistake != .writesLate)
@@ -254,12 +268,15 @@ final class BridgeSimulation: CustomStringConvertible {
       return "the journal cannot be opened: \(error)"
     }
     if engine.lostCount > 0 { return "\(engine.lostCount) were lost" }
-    process.begin(remembers: plan.mistake != .forgetsAtRestart, restores: plan.mistake != .forgetsDeferred)
+    process.begin(
+      remembers: plan.mistake != .forgetsAtRestart, restores: plan.mistake != .forgetsDeferred,
+      looks: plan.mistake != .neverLooks, replacing: incarnations[node])
     for customer in customers { customer.run(process) }
     let ending = engine.loop.run(limit: .seconds(50_000), stepLimit: isLast ? 5_000_000 : stepLimit) {
       customers.allSatisfy(\.isDone)
     }
     defer { recognisedCount += process.recognisedCount }
+    if process.joined != 0 { incarnations[node] = process.joined }
     let pause = Int64.random(in: 0...2_000, using: &random)
     beginsAt = process.clock.milliseconds + pause
     if end == .restart || ending == .done {
@@ -280,6 +297,11 @@ final class BridgeSimulation: CustomStringConvertible {
     process.close()
     _ = loop.run(limit: .seconds(40), stepLimit: 2_000_000) { customers.allSatisfy { !$0.isConnected } }
     for customer in customers { customer.lost(process, isInOrder: true) }
+    // One that ends before it has begun leaves them to the next.
+    if plan.nodes != nil, process.carries {
+      let ending = loop.run(limit: .seconds(8_000), stepLimit: 5_000_000) { storeDisk.contents.blockCount == 0 }
+      guard ending == .done else { return "blocks are left: \(storeDisk.contents.blockDescription)" }
+    }
     process.finish()
     let ending = loop.run(limit: .seconds(8_000), stepLimit: 5_000_000) { process.hasEnded }
     if ending == .done { process.finishWriting() }

@@ -22,11 +22,26 @@ internal import Testing
     #expect(reported > 100, "hardly anything was refused")
   }
 
+  @Test("the same on two nodes: what a lost one had forwarded, the other one sends and recognises")
+  func twoNodes() {
+    var recognised = 0
+    for seed in Seeds.sharedBridges {
+      let simulation = BridgeSimulation(BridgeSimulation.Plan(seed: seed, hasTwoNodes: true))
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+      recognised += simulation.recognisedCount
+    }
+    guard Seeds.sharedBridges.count > 100 else { return }
+    #expect(recognised > 100, "hardly anything came again")
+  }
+
   @Test(
-    "the simulation finds mistakes that are planted in the bridge", arguments: BridgeSimulation.Plan.Mistake.allCases)
-  func plantedMistakesAreFound(mistake: BridgeSimulation.Plan.Mistake) {
-    let found = (1...200 as ClosedRange<UInt64>).contains { seed in
-      !BridgeSimulation(BridgeSimulation.Plan(seed: seed, mistake: mistake)).run().isEmpty
+    "the simulation finds mistakes that are planted in the bridge", arguments: BridgeSimulation.Plan.Mistake.allCases,
+    [false, true])
+  func plantedMistakesAreFound(mistake: BridgeSimulation.Plan.Mistake, hasTwoNodes: Bool) {
+    guard hasTwoNodes || mistake != .neverLooks else { return }
+    let found = (1...300 as ClosedRange<UInt64>).contains { seed in
+      !BridgeSimulation(BridgeSimulation.Plan(seed: seed, mistake: mistake, hasTwoNodes: hasTwoNodes)).run().isEmpty
     }
     #expect(found, "\(mistake) went unnoticed by the simulation")
   }

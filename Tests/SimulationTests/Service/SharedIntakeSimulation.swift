@@ -270,6 +270,7 @@ final class SharedIntakeProcess: Sendable {
       state.withLock { $0.incarnation = joined }
       current.value = joined
     }
+    outcomes.share(as: current.value)
     try outcomes.restoreDeferred()
     try await carrier.restore()
     _ = await deployment.deployment.resumeIntake(owned: carrier.owned)

@@ -62,6 +62,28 @@ extension SimulatedStore {
     }
   }
 
+  package func knownRuns(_ parts: [StoredLines]) async throws(StoreError) -> [StoredRunID: KnownRun] {
+    try await call { contents in
+      var found: [StoredRunID: KnownRun] = [:]
+      for part in parts {
+        guard let run = contents.runs[part.run] else { continue }
+        var known = found[part.run] ?? KnownRun()
+        let living = contents.ledger.nodes.values.filter(\.isAlive).compactMap { contents.ledger.journals[$0.name] }
+        known.isElsewhere = run.endedAt == nil && run.node != node && living.contains(run.node)
+        known.accepted += part.lines.filter { run.accepted[$0] != nil }.map { $0...$0 }
+        for line in part.lines {
+          guard let outcome = run.notAccepted[line] else { continue }
+          known.notAccepted[line] = StoredOutcome(state: outcome.state, detail: outcome.detail, app: run.app)
+        }
+        known.kept += contents.blocks.blocks.filter { found in
+          found.block.id.run == part.run && found.block.lines.overlaps(part.lines)
+        }.map(\.block.lines)
+        found[part.run] = known
+      }
+      return found
+    }
+  }
+
   package func notifications(of block: IntakeBlock.ID) async throws(StoreError) -> IntakeBlock? {
     try await call { contents in contents.blocks.blocks.first { $0.block.id == block }?.block }
   }
@@ -109,6 +131,11 @@ extension IntakeBlock.ID {
 extension StoreContents {
   /// How many blocks have a notification without an outcome.
   package var blockCount: Int { blocks.blocks.count }
+
+  /// Whether it is in a block.
+  package func keeps(_ id: StoredNotificationID) -> Bool {
+    blocks.blocks.contains { $0.block.id.run == id.run && $0.block.lines.contains(id.line) }
+  }
 
   package var blockDescription: String {
     blocks.blocks.map { found in
