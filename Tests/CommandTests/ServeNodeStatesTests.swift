@@ -26,6 +26,50 @@ struct ServeNodeStatesTests {
     try await running.end()
   }
 
+  private struct App: Decodable {
+    struct Count: Decodable { let open: Int }
+    struct Node: Decodable {
+      let name: String
+      let settledPerSecond: Double
+      let pending: Int
+      let connections: Count
+    }
+    let nodes: [Node]
+  }
+
+  @Test("each node shows what both have: pending, rates, connections, and why a campaign waits")
+  func figures() async throws {
+    // Two segments.
+    let pair = try await NodePair(devices: 20_000, rules: "http2: { delay: { fixed: 50ms } }")
+    let (first, second) = (pair.first, pair.second)
+    let there = CampaignSite(second, key: first.key)
+    let path = try await there.make(#","audience":{"source":"devices"},"rateLimit":400"#)
+    try await there.act(path, "start")
+    for site in [first.campaigns, there] {
+      try await waitUntil("it has the figures of both") {
+        let nodes = try await site.call("GET", "").decoded(App.self).nodes
+        return nodes.map(\.name) == ["n1", "n2"]
+          && nodes.filter { $0.pending > 0 && $0.connections.open > 0 && $0.settledPerSecond > 0 }.count == 2
+      }
+      try await waitUntil("it knows how long the campaign takes yet") {
+        try await site.campaign(path).progress.secondsLeft != nil
+      }
+    }
+    try await there.act(path, "cancel")
+    let hour = Int(Date().timeIntervalSince1970) / 3_600 + 24
+    let quiet = "\((hour - 1) % 24):00-\((hour + 2) % 24):00"
+    let resting = try await there.make(#","audience":{"source":"devices"},"quietHours":"\#(quiet)""#)
+    try await there.act(resting, "start")
+    for site in [first.campaigns, there] {
+      try await waitUntil("it says why it waits") {
+        try await site.campaign(resting).reason?.contains("Quiet hours") == true
+      }
+    }
+    try await there.act(resting, "cancel")
+    await NodePair.end(second)
+    _ = try await first.end()
+  }
+
   @Test("a node is drained in mid-campaign at another one, and resumed: nobody is lost or in doubt")
   func draining() async throws {
     // Two segments.
