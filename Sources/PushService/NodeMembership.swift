@@ -27,6 +27,8 @@ package final class NodeMembership: Service {
     /// How far this clock is ahead of the store's; nil: not measured.
     var clockOffset: Duration?
     var joinedAt: StoreInstant?
+    /// What all have told, and when that was asked; see ``others()``.
+    var statuses: (known: [Int64: NodeStatus], at: Instant)?
   }
 
   /// What the journal of a process remembers of the one that had it before.
@@ -98,6 +100,28 @@ package final class NodeMembership: Service {
     (node.facts, node.joinedAt) = (ownFacts, state.withLock { $0.joinedAt })
     return node
   }
+
+  /// What other nodes that live have told of themselves, in the order of their names. Some seconds
+  /// old, also because all who ask share one look.
+  package func others() async -> [(name: String, status: NodeStatus)] {
+    let own = current
+    let nodes = lastSeen.filter { $0.isAlive && $0.incarnation != own }
+    guard !nodes.isEmpty else { return [] }
+    let now = clock.uptime
+    let isFresh = state.withLock { state in
+      if let at = state.statuses?.at, now.since(at) < Self.statusAge { return true }
+      state.statuses = (state.statuses?.known ?? [:], now)
+      return false
+    }
+    if !isFresh, let found = try? await store.nodeStatuses() {
+      let known = found.mapValues(NodeStatus.init(reading:))
+      state.withLock { $0.statuses = (known, now) }
+    }
+    let known = state.withLock { $0.statuses?.known ?? [:] }
+    return nodes.map { ($0.name, known[$0.incarnation] ?? NodeStatus()) }
+  }
+
+  private static let statusAge = Duration.seconds(2)
 
   /// How many services share the store, with this one.
   package var aliveCount: Int { state.withLock { $0.aliveCount } }

@@ -87,13 +87,3 @@ extension NodeStatus.Figures: Codable {
     try container.encode(values)
   }
 }
-
-extension NodeMembership {
-  /// What other nodes that live have told last, in the order of their names.
-  package var others: [(name: String, status: NodeStatus)] {
-    let own = current
-    return lastSeen.filter { $0.isAlive && $0.incarnation != own }.map {
-      ($0.name, NodeStatus(reading: $0.facts.status))
-    }
-  }
-}

@@ -221,6 +221,9 @@ package protocol Store: Sendable {
 
   /// Those that have ever joined; nil: only one process can use the store.
   func nodes() async throws(StoreError) -> [StoredNode]?
+  /// What processes that live have told last of themselves, by incarnation:
+  /// ``NodeFacts/status``.
+  func nodeStatuses() async throws(StoreError) -> [Int64: [UInt8]]
   /// Makes the caller the only process of its node that is alive. It carries on what `former`
   /// carried.
   ///
@@ -436,6 +439,7 @@ extension Store {
   package func databaseState() async throws(StoreError) -> DatabaseState? { nil }
 
   package func nodes() async throws(StoreError) -> [StoredNode]? { nil }
+  package func nodeStatuses() async throws(StoreError) -> [Int64: [UInt8]] { [:] }
   package func join(_ node: String, replacing former: Int64?) async throws(StoreError) -> Int64? { 0 }
   package func beat(of incarnation: Int64, telling facts: NodeFacts) async throws(StoreError) -> StoreInstant? { nil }
   package func fence(_ node: StoredNode) async throws(StoreError) -> Bool { false }

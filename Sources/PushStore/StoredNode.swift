@@ -12,7 +12,8 @@ package struct NodeFacts: Hashable, Sendable {
   package var lease = Self.usualLease
   /// How far its clock is ahead of the store's; nil: not measured.
   package var clockOffset: Duration?
-  /// What it shows of itself, for those who can read it.
+  /// What it shows of itself, for those who can read it. Written with each beat, and read by
+  /// ``Store/nodeStatuses()`` only: every node looks at all nodes each second.
   package var status: [UInt8] = []
 
   package static let usualLease = Duration.seconds(10)

@@ -60,7 +60,11 @@ package struct PostgreSQLReport: Sendable {
       .int(0, 0)
     let known = PostgreSQLSchema.migrations.count
     if version > known {
-      problems.append("it was written by a newer version of carillon; use that one")
+      if try connection.isUsable(by: deadline) {
+        facts.append("its tables are of a newer version of carillon, which this one can run beside")
+      } else {
+        problems.append("it was written by a newer version of carillon; use that one")
+      }
     } else if version < known {
       facts.append("its tables have version \(version), and would be brought to \(known)")
     } else {
@@ -129,7 +133,7 @@ package struct PostgreSQLContents: Sendable {
     let deadline = MonotonicTime.after(Self.limit)
     let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings.asVisitor), by: .after(.seconds(10)))
     let version = try connection.schemaVersion(by: deadline)
-    guard version == PostgreSQLSchema.migrations.count else {
+    guard version >= PostgreSQLSchema.migrations.count else {
       throw StoreError(
         .unusable, path: settings.name,
         "the tables of \(settings.name) have version \(version) instead of \(PostgreSQLSchema.migrations.count); "

@@ -1,14 +1,18 @@
 internal import PushStore
 
-/// The tables, and how older databases get them. A migration only adds: the version before it runs
-/// beside it while machines are replaced one by one.
+/// The tables, and how older databases get them. A migration only adds: older programs run beside
+/// newer ones while machines are replaced one by one, from ``oldest`` on.
 enum PostgreSQLSchema {
   /// In order; each is applied once, in a transaction of its own.
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
-    activities, users, admissions, intakeBlocks, nodeStatus, bridgeBlocks,
+    activities, users, admissions, intakeBlocks, nodeStatus, bridgeBlocks, oldestPrograms,
   ]
+
+  /// Programs that know fewer migrations than this cannot use the tables any more: they would leave
+  /// out what newer ones rely on. To be raised with a migration of which that is true.
+  static let oldest = 23
 
   /// Its row is locked while the schema is changed, so one process does it at a time.
   static let versions = """
@@ -310,6 +314,9 @@ enum PostgreSQLSchema {
   private static let nodeStatus = "ALTER TABLE nodes ADD COLUMN status bytea NOT NULL DEFAULT '';"
 
   private static let bridgeBlocks = "ALTER TABLE intake_blocks ADD COLUMN is_bridge bool NOT NULL DEFAULT false;"
+
+  /// See ``oldest``, of the newest program that has opened the database.
+  private static let oldestPrograms = "ALTER TABLE schema_version ADD COLUMN oldest int NOT NULL DEFAULT 0;"
 
   /// Where devices are told about Live Activities.
   private static let activities = """

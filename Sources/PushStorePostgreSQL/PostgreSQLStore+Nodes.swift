@@ -9,10 +9,15 @@ extension PostgreSQLStore {
       """
       SELECT nodes.name, incarnation, beat, is_alive, is_alive AND leases.holder IS NOT NULL, is_lost, is_draining,
         joined_at, greatest(0, \(Self.now) - coalesce(beat_at, \(Self.now))), version, configuration, address,
-        pending_count, lease, clock_offset, status
+        pending_count, lease, clock_offset
       FROM nodes LEFT JOIN leases ON leases.holder = nodes.incarnation ORDER BY nodes.name
       """)
     return rows.map(Self.node)
+  }
+
+  package func nodeStatuses() async throws(StoreError) -> [Int64: [UInt8]] {
+    let rows = try await read("SELECT incarnation, status FROM nodes WHERE is_alive")
+    return Dictionary(rows.map { ($0.int($1, 0), $0.bytes($1, 1)) }) { first, _ in first }
   }
 
   private static func node(_ rows: PostgreSQLRows, _ row: Int) -> StoredNode {
@@ -28,7 +33,6 @@ extension PostgreSQLStore {
     node.facts.pendingCount = Int(rows.int(row, 12))
     node.facts.lease = .milliseconds(rows.int(row, 13))
     node.facts.clockOffset = rows.optionalInt(row, 14).map { .milliseconds($0) }
-    node.facts.status = rows.bytes(row, 15)
     return node
   }
 

@@ -170,18 +170,36 @@ extension PostgreSQLConnection {
     try script(PostgreSQLSchema.versions, by: deadline)
     // Whoever locks a row has a commit that waits for the standby.
     let version = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
-    guard version != PostgreSQLSchema.migrations.count else { return }
+    let known = PostgreSQLSchema.migrations.count
+    guard version <= known else { return try demandUse(of: name, by: deadline) }
+    guard version < known else { return }
     for (index, migration) in PostgreSQLSchema.migrations.enumerated() {
       try script("BEGIN; SELECT version FROM schema_version FOR UPDATE", by: deadline)
       let found = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
-      guard found <= PostgreSQLSchema.migrations.count else {
-        throw StoreError(
-          .unusable, path: name, "the database \(name) was written by a newer version of carillon; use that one")
+      if found <= index {
+        try script(migration + "UPDATE schema_version SET version = \(index + 1);", by: deadline)
+        if index + 1 == known {
+          try script("UPDATE schema_version SET oldest = \(PostgreSQLSchema.oldest)", by: deadline)
+        }
       }
-      let isNew = found <= index
-      if isNew { try script(migration + "UPDATE schema_version SET version = \(index + 1);", by: deadline) }
       try script("COMMIT", by: deadline)
     }
+  }
+
+  /// A newer program has made the tables.
+  private func demandUse(of name: String, by deadline: MonotonicTime) throws(StoreError) {
+    guard try isUsable(by: deadline) else {
+      throw StoreError(
+        .unusable, path: name,
+        "the database \(name) was written by a newer version of carillon, which this one cannot run beside; "
+          + "use the newer one")
+    }
+  }
+
+  /// Whether this program can use tables that a newer one has made.
+  func isUsable(by deadline: MonotonicTime) throws(StoreError) -> Bool {
+    try run([PostgreSQLStatement("SELECT oldest FROM schema_version")], by: deadline)[0].int(0, 0)
+      <= PostgreSQLSchema.migrations.count
   }
 }
 

@@ -181,6 +181,26 @@ struct PartitionTests {
     try store.close()
   }
 
+  @Test("a newer version's tables are used if that says so, and otherwise not opened")
+  func newer() throws {
+    let place = try StorePlace(.postgreSQL)
+    let settings = try #require(place.database)
+    try place.open().close()
+    let connection = try PostgreSQLConnection.open(PostgreSQLServers(settings), by: .after(.seconds(10)))
+    let known = PostgreSQLSchema.migrations.count
+    func set(_ oldest: Int) throws {
+      let statement =
+        "ALTER TABLE nodes ADD COLUMN IF NOT EXISTS later text NOT NULL DEFAULT '';"
+        + "UPDATE schema_version SET version = \(known + 1), oldest = \(oldest)"
+      try connection.script(statement, by: .after(.seconds(10)))
+    }
+    try set(known)
+    try place.open().close()
+    try set(known + 1)
+    let refusal = #expect(throws: StoreError.self) { try place.open() }
+    #expect("\(refusal.map { "\($0)" } ?? "")".contains("cannot run beside"), "\(String(describing: refusal))")
+  }
+
   @Test("a day has partitions of its own, unless rows are kept for months")
   func ranges() {
     #expect(PostgreSQLDays(ranges: []).partition(for: 20_000) == 20_000..<20_001)

@@ -210,6 +210,23 @@ measure_roll() {
     die "A restart in good order has left possible duplicates. See $work."
 }
 
+measure_upgrade() {
+  heading "$count devices, three services of another version, and each is replaced in the middle"
+  local newer=$carillon number
+  carillon=$before
+  begin "$count" 3 "" --latency 20ms
+  carillon=$newer
+  start_campaign $((count / 30))
+  until_true 120 "The campaign sends" arrived_are $((count / 10))
+  for number in 1 2 3; do
+    stop_node TERM "$number"
+    start_node "$number"
+  done
+  finish_round upgrade 1
+  [[ $(awk '$1 == "upgrade" && /possible duplicates/ { last = $NF } END { print last }' "$work/figures") == 0 ]] ||
+    die "A replacement in good order has left possible duplicates. See $work."
+}
+
 measure_pause() {
   heading "$count devices, three services, and the campaign is paused through one of them"
   begin "$count" 3 "" --latency 20ms
@@ -281,6 +298,25 @@ measure_idle() {
 }
 # Transactions are what the server counts: a service runs one statement or one pipeline in each.
 statements() { query "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = 'carillon'"; }
+
+# What a campaign costs the database: processor time, transactions and log, for some services and
+# rates. From these the guide Measurements has what larger deployments would cost.
+measure_load() {
+  local services rate
+  for services in 1 3; do
+    for rate in 10000 60000; do
+      heading "$services service(s), $rate/s for 20 s: what the database does"
+      begin $((rate * 40)) "$services" "" --latency 20ms
+      start_campaign "$rate"
+      until_true 120 "The campaign sends" arrived_are $((rate * 4))
+      note load "$services service(s), $rate/s: processor ms, transactions, log kB, arrived, each a second" \
+        "$(python3 ops/lib/cluster_load.py "$(head -n 1 "$database/primary/postmaster.pid")" 20 "$work/record.jsonl" \
+          psql --host="$database" --port="$port" --username=carillon --no-psqlrc --quiet --tuples-only --no-align \
+          --dbname=carillon)"
+      finish_round "load$services-$rate" 1
+    done
+  done
+}
 
 measure_failover() { measure_outage failover; }
 measure_away() { measure_outage away; }

@@ -114,7 +114,7 @@ struct CampaignReports: Sendable {
     let progress = try await controller.store.progress(of: ids)
     let open = ids.filter { progress[$0]?.contains { $0.endedAt == nil } == true }
     let shared = open.isEmpty ? [:] : try await controller.store.ledger?.sharedProgress(of: open) ?? [:]
-    let others = membership.others.map(\.status)
+    let others = await membership.others().map(\.status)
     return records.map { record in
       guard record.hasAccount else { return CampaignReport(record: record) }
       return report(record, progress[record.id] ?? [], shared[record.id] ?? [:], others)

@@ -34,10 +34,11 @@ struct AppRoutes: Sendable {
 
   private func getApp(_ request: Request, _ context: ControlContext) async throws -> Response {
     let app = try await access.app(request, context, .read)
+    let nodes = await membership.figures(of: app, statistics)
     return .json { json in
       write(app, to: &json)
       guard membership.isShared else { return }
-      json.array("nodes", membership.figures(of: app, statistics)) { node, json in
+      json.array("nodes", nodes) { node, json in
         json.field("name", node.name)
         json.field("settledPerSecond", node.figures[.rate])
         json.field("pending", node.figures.count(.pending))
@@ -100,9 +101,11 @@ struct AppRoutes: Sendable {
 extension NodeMembership {
   /// What each node that lives has of an app, in the order of their names. Of this one it is of
   /// this moment, of others some seconds old.
-  func figures(of app: PushApp, _ statistics: ServiceStatistics) -> [(name: String, figures: NodeStatus.Figures)] {
+  func figures(
+    of app: PushApp, _ statistics: ServiceStatistics
+  ) async -> [(name: String, figures: NodeStatus.Figures)] {
     let own = (name: name, figures: statistics.figures(of: app, app.status))
-    let others = others.map { (name: $0.name, figures: $0.status.figures(of: app.id)) }
+    let others = await others().map { (name: $0.name, figures: $0.status.figures(of: app.id)) }
     return (others + [own]).sorted { $0.name < $1.name }
   }
 }

@@ -17,6 +17,7 @@ extension Dashboard {
       statistics.history(id) ?? AppHistory(bounds: Metric.deliveryBounds),
       span.flatMap { AppHistory.Span(rawValue: String($0)) } ?? .minutes, now: access.clock.now,
       zone: zone(id))
+    let nodes = nodes(await reports.membership.figures(of: app, statistics))
     var test = HTML.empty
     if let sent = sent.flatMap({ NotificationID($0) }) { test = try await testResult(sent, app) }
     return Page(
@@ -31,7 +32,7 @@ extension Dashboard {
         <div class="columns">
         \(facts(app, status))
         \(account(app))
-        \(nodes(app))
+        \(nodes)
         \(bridgePart(id))
         </div>
         \(HTML.when(viewer.may(.send), testForm(app, viewer, test)))
@@ -86,8 +87,7 @@ extension Dashboard {
   }
 
   /// Nothing, if no other node lives.
-  private func nodes(_ app: PushApp) -> HTML {
-    let nodes = reports.membership.figures(of: app, statistics)
+  private func nodes(_ nodes: [(name: String, figures: NodeStatus.Figures)]) -> HTML {
     guard nodes.count > 1 else { return .empty }
     let sum = nodes.reduce(NodeStatus.Figures()) { $0 + $1.figures }
     func row(_ name: String, _ figures: NodeStatus.Figures) -> HTML {

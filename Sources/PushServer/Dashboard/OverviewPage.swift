@@ -17,7 +17,7 @@ extension Dashboard {
     let apps = access.deployment.apps.filter { viewer.caller.sees(app: $0.id) }
     let statuses = apps.map { (app: $0.id, status: $0.status) }
     let alarms = try await alarms(statuses, nodes: viewer.seesNodes ? reports.membership.lastSeen : [])
-    let others = reports.membership.others.map(\.status)
+    let others = await reports.membership.others().map(\.status)
     let lines = zip(apps, statuses).map { app, known in
       let own = statistics.figures(of: app, known.status)
       return AppLine(
