@@ -67,6 +67,7 @@ final class SharedRates: Sendable {
     var known: Set<String> = []
     while !Task.isCancelled {
       let isNew = update(&entries)
+      for entry in entries.values where entry.machine.isRaising { entry.apply(now: clock.uptime) }
       looks += 1
       if isNew || looks >= idleRareness || entries.values.contains(where: \.wantsMore) {
         looks = 0
@@ -129,7 +130,7 @@ final class SharedRates: Sendable {
         Double(share.share) / 1000,
         besides: share.peers.map {
           BudgetMachine.Peer(share: Double($0.share) / 1000, demand: Double($0.demand) / 1000)
-        }, asked: now)
+        }, asked: now, now: clock.uptime)
       entries[name]?.apply(now: clock.uptime)
     }
     return true

@@ -4,6 +4,8 @@
 /// uses less before it says so, and more only once the store has said so: whatever is late or lost,
 /// all of them together never use more than the limit. A share counts for a while only: a node that
 /// hears nothing from the store uses nothing, and others may have its share when that is certain.
+/// Whoever had it before may have used all of it in the second before, so more counts a second
+/// after the store has said so: the limit holds in any second.
 package struct BudgetMachine: Sendable {
   /// What another node has, and what it would use, per second.
   package struct Peer: Hashable, Sendable {
@@ -23,6 +25,8 @@ package struct BudgetMachine: Sendable {
   package enum PlantedMistake: Sendable {
     /// The node uses more at once.
     case raisesBeforeTheAnswer
+    /// It uses more as soon as the store has answered.
+    case raisesAtOnce
   }
 
   /// Per second, of all nodes together.
@@ -31,12 +35,16 @@ package struct BudgetMachine: Sendable {
   private let validity: Duration
   private let plantedMistake: PlantedMistake?
   private var share = 0.0
+  /// Larger shares, the smallest first, and when each counts.
+  private var raises: [(share: Double, from: Instant)] = []
   private var validUntil: Instant?
   private var peers: [Peer] = []
 
   /// The part of the limit that all nodes have alike, so that one that begins to send can do so at
   /// once.
   package static let evenPart = 0.1
+  /// More than a second by any node's clock.
+  private static let window = Duration.milliseconds(1_050)
 
   package init(limit: Double, validity: Duration, plantedMistake: PlantedMistake? = nil) {
     (self.limit, self.validity, self.plantedMistake) = (limit, validity, plantedMistake)
@@ -45,8 +53,11 @@ package struct BudgetMachine: Sendable {
   /// What the node may use per second; 0: nothing.
   package func usable(now: Instant) -> Double {
     guard let validUntil, now < validUntil else { return 0 }
-    return share
+    return raises.last { $0.from <= now }?.share ?? share
   }
+
+  /// Whether more will be usable, or is by now.
+  package var isRaising: Bool { !raises.isEmpty }
 
   /// How long what is usable now may be used.
   package func remaining(now: Instant) -> Duration { validUntil.map { $0 > now ? $0.since(now) : .zero } ?? .zero }
@@ -62,6 +73,7 @@ package struct BudgetMachine: Sendable {
     let rest = limit - limit * Self.evenPart
     let target = even + (all > 0 ? rest * demand / all : rest / count)
     share = plantedMistake == .raisesBeforeTheAnswer ? target : min(share, target)
+    raises = raises.map { (min($0.share, target), $0.from) }.filter { $0.share > share }
     return Claim(share: target, demand: demand)
   }
 
@@ -71,8 +83,18 @@ package struct BudgetMachine: Sendable {
   ///   - share: what the node has now.
   ///   - peers: the other nodes that are alive.
   ///   - asked: when the claim was made.
-  package mutating func granted(_ share: Double, besides peers: [Peer], asked: Instant) {
-    (self.share, self.peers) = (share, peers)
+  package mutating func granted(_ share: Double, besides peers: [Peer], asked: Instant, now: Instant) {
+    let present = usable(now: now)
+    // Nobody has had any of it.
+    let isFirst = validUntil == nil && peers.isEmpty
+    if share <= present || isFirst || plantedMistake == .raisesAtOnce {
+      (self.share, raises) = (share, [])
+    } else {
+      raises.removeAll { $0.from <= now || $0.share > share }
+      if raises.last.map({ $0.share < share }) ?? true { raises.append((share, now + Self.window)) }
+      self.share = present
+    }
+    self.peers = peers
     validUntil = asked + validity
   }
 }

@@ -20,7 +20,7 @@ struct BudgetMachineTests {
 
   /// Answers late or lost, nodes that are cut off, and demand that comes and goes.
   ///
-  /// - Returns: whether all nodes together could use more than the limit.
+  /// - Returns: whether all nodes together could use more than the limit in any second.
   private func exceeds(seed: UInt64, _ mistake: BudgetMachine.PlantedMistake? = nil) -> Bool {
     var random = SeededGenerator(seed: seed)
     let limit = Double.random(in: 1...50_000, using: &random)
@@ -30,8 +30,20 @@ struct BudgetMachineTests {
     }
     var stored = [BudgetMachine.Peer?](repeating: nil, count: nodes.count)
     var heard = [Instant](repeating: now, count: nodes.count)
+    // What each could use, the latest last: in a second it uses no more than the most of that.
+    var usable = [[(at: Instant, Double)]](repeating: [], count: nodes.count)
+    func look() -> Bool {
+      for index in nodes.indices { usable[index].append((now, nodes[index].machine.usable(now: now))) }
+      let most = usable.indices.map { index in
+        let first = usable[index].lastIndex { now.since($0.at) >= .seconds(1) } ?? 0
+        usable[index].removeFirst(first)
+        return usable[index].map(\.1).max() ?? 0
+      }
+      return most.reduce(0, +) > limit * 1.000_001
+    }
     for _ in 0..<400 {
       now = now + .milliseconds(Int64.random(in: 1...1_500, using: &random))
+      if look() { return true }
       let index = Int.random(in: 0..<nodes.count, using: &random)
       switch Int.random(in: 0..<10, using: &random) {
       case ..<2: nodes[index].demand = Double.random(in: 0...(2 * limit), using: &random)
@@ -48,20 +60,36 @@ struct BudgetMachineTests {
         if random.chance(80) { nodes[index].answer = (share, others, now) }
       default:
         guard let answer = nodes[index].answer else { break }
-        nodes[index].machine.granted(answer.share, besides: answer.peers, asked: answer.asked)
+        nodes[index].machine.granted(answer.share, besides: answer.peers, asked: answer.asked, now: now)
         nodes[index].answer = nil
       }
       for other in stored.indices where now.since(heard[other]) >= Self.lease { stored[other] = nil }
-      if nodes.reduce(0, { $0 + $1.machine.usable(now: now) }) > limit * 1.000_001 { return true }
+      if look() { return true }
     }
     return false
   }
 
-  @Test("whatever is late or lost, all nodes together never use more than the limit")
+  @Test("whatever is late or lost, all nodes together never use more than the limit in any second")
   func sum() { for seed in UInt64(0)..<2_000 { #expect(!exceeds(seed: seed), "seed \(seed)") } }
 
-  @Test("a node that uses more before the store has answered is found")
-  func mistake() { #expect((UInt64(0)..<200).contains { exceeds(seed: $0, .raisesBeforeTheAnswer) }) }
+  @Test(
+    "a node that uses more before the store has answered, or before others have used less for a second, is found",
+    arguments: [BudgetMachine.PlantedMistake.raisesBeforeTheAnswer, .raisesAtOnce])
+  func mistakes(mistake: BudgetMachine.PlantedMistake) {
+    #expect((UInt64(0)..<200).contains { exceeds(seed: $0, mistake) })
+  }
+
+  @Test("a node that asks again and again has its share a second after the first answer")
+  func impatient() {
+    var machine = BudgetMachine(limit: 100, validity: Self.validity)
+    let peer = BudgetMachine.Peer(share: 50, demand: 100)
+    for step in 0..<40 {
+      let now = Instant.start + .milliseconds(step * 100)
+      _ = machine.claim(demand: 100)
+      machine.granted(50, besides: [peer], asked: now, now: now)
+      #expect(machine.usable(now: now) == (step > 10 ? 50 : 0), "\(step)")
+    }
+  }
 
   @Test("shares follow what nodes would use, and one that would use nothing keeps a little")
   func demand() {
@@ -75,10 +103,11 @@ struct BudgetMachineTests {
           let others = stored.indices.filter { $0 != index }.map { stored[$0] }
           let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
           stored[index] = .init(share: share, demand: claim.demand)
-          machines[index].granted(share, besides: others, asked: .start + .seconds(round))
+          let now = Instant.start + .seconds(round)
+          machines[index].granted(share, besides: others, asked: now, now: now)
         }
       }
-      return machines.map { $0.usable(now: .start + .seconds(6)) }
+      return machines.map { $0.usable(now: .start + .milliseconds(6_500)) }
     }
     #expect(settle([0, 0, 0]).allSatisfy { abs($0 - 300) < 1 })
     let one = settle([2 * limit, 0, 0])

@@ -33,6 +33,8 @@ final class BridgeSimulation: CustomStringConvertible {
       case forgetsDeferred
       /// Of two nodes: answers that another one has found are not asked for.
       case neverLooks
+      /// See ``LedgerContents/PlantedMistake``.
+      case endsRunsOfOthers
     }
 
     var seed: UInt64
@@ -89,7 +91,7 @@ final class BridgeSimulation: CustomStringConvertible {
       case .forgetsAlways: settings.plantedMistake = .forgets
       case .remembersAllAfterBreaks: settings.plantedMistake = .remembersAllAfterBreaks
       case .trustsResponses: settings.plantedMistake = .trustsResponses
-      case .forgetsAtRestart, .writesLate, .forgetsDeferred, .neverLooks, nil: break
+      case .forgetsAtRestart, .writesLate, .forgetsDeferred, .neverLooks, .endsRunsOfOthers, nil: break
       }
       // After a restart, the age of what was answered begins anew: repeats wait for too long then.
       if !ends.isEmpty { for place in customers.indices { customers[place].roundCount = 1 } }
@@ -255,7 +257,8 @@ final class BridgeSimulation: CustomStringConvertible {
         let clock = SimulatedClock(loop: loop, beganAt: beginsAt)
         let store = SimulatedStore(
           storeDisk, loop, plan.store, seed: seed &+ 5, hasLedger: plan.nodes != nil,
-          node: plan.nodes == nil ? "" : "\(node)")
+          node: plan.nodes == nil ? "" : "\(node)",
+          plantedMistake: plan.mistake == .endsRunsOfOthers ? .endsRunsOfOthers : nil)
         let outcomes = OutcomeRecorder(store: store, clock: clock, deferred: DeferredChanges(DeferredList(disk)))
         journal.writeSettlements(
           outcomes, after: .milliseconds(10), on: loop, writesIntakeFirst: plan.mistake != .writesLate)

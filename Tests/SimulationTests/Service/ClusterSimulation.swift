@@ -27,6 +27,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     /// Only this node cannot reach the store.
     case cutOff(seconds: Int)
     case storeAway(seconds: Int)
+    /// It is drained, and killed when it carries nothing any more.
+    case drain
     case pause, resume, cancel
   }
 
@@ -114,11 +116,17 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
     }
 
+    /// Nodes are drained and killed, one after the other, while they send.
+    mutating func drain() {
+      roll()
+      events = events.map { ($0.at, $0.node, .drain) }
+    }
+
     var isCancelled: Bool { events.contains { $0.2 == .cancel } }
   }
 
   /// One node: its disk, and its process while it runs.
-  private final class Node {
+  final class Node {
     let number: Int
     var disk = SimulatedDisk()
     let spool: CampaignSpool
@@ -132,6 +140,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     /// It runs no earlier than this.
     var waitsUntil = Instant.start
     var lifeCount = 0
+    var isDraining = false
     /// After how many seconds it starts again, when it has left.
     var restart = 1
 
@@ -141,25 +150,25 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   let plan: Plan
   private let segmentMistake: SegmentMachine.PlantedMistake?
   private let ledgerMistake: LedgerContents.PlantedMistake?
-  private let storeDisk = StoreDisk()
-  private let frames = RecordedFrames()
-  private let provider: SimulatedProvider?
+  let storeDisk = StoreDisk()
+  let frames = RecordedFrames()
+  let provider: SimulatedProvider?
   private let service: any SimulatedEndpoint
   private let folder: URL
-  private var nodes: [Node] = []
-  private var world = Instant(nanoseconds: 1_000_000_000)
+  var nodes: [Node] = []
+  var world = Instant(nanoseconds: 1_000_000_000)
   private var random: SeededGenerator
-  private let tokens: [TokenBytes]
-  private var keys: [TokenBytes: Int64] = [:]
-  private let bad: Set<TokenBytes>
-  private var suppressed: Set<TokenBytes> = []
-  private let id: StoredUUID
+  let tokens: [TokenBytes]
+  var keys: [TokenBytes: Int64] = [:]
+  let bad: Set<TokenBytes>
+  var suppressed: Set<TokenBytes> = []
+  let id: StoredUUID
   private let epoch: Int64 = 1_700_000_000_000
-  private var problems: [String] = []
-  private var checkedCount = 0
-  private var lastBegin = Instant.start
+  var problems: [String] = []
+  var checkedCount = 0
+  var lastBegin = Instant.start
   /// When notifications arrived lately.
-  private var arrivals: [Instant] = []
+  var arrivals: [Instant] = []
 
   var description: String { "\(plan)" }
 
@@ -228,7 +237,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   // MARK: The world
 
   /// What the account says of copies, when it has run.
-  private(set) var possibleDuplicateCount = 0
+  var possibleDuplicateCount = 0
 
   /// The problems found, in sentences.
   func run() -> [String] {
@@ -292,6 +301,9 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     look()
     if node.watch.lateCount > 0 { problems.append("node \(node.number) sent after its lease") }
     if let failure = engine.journal.failure { return "the journal of node \(node.number) has failed: \(failure)" }
+    if node.isDraining, !storeDisk.change({ $0.ledger.carries(node.incarnation) }) {
+      return kill(node, restart: 1, losesDisk: false)
+    }
     if process.hasLeft { return kill(node, restart: node.restart, losesDisk: false) }
     return process.isFenced ? kill(node, restart: 1, losesDisk: false) : nil
   }
@@ -302,6 +314,9 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     case .leave(let seconds):
       node.restart = seconds
       node.process?.leave()
+    case .drain:
+      storeDisk.change { $0.ledger.drain("node-\(node.number)") }
+      node.isDraining = true
     case .stop(let seconds): node.waitsUntil = max(node.waitsUntil, world + .seconds(seconds))
     case .cutOff(let seconds): node.process?.store.leave(until: ownTime(node) + .seconds(seconds))
     case .storeAway(let seconds):
@@ -358,7 +373,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     engine.kill { $0.restart() }
     process.close()
     let problem = engine.close { process.hasEnded }
-    (node.engine, node.process) = (nil, nil)
+    (node.engine, node.process, node.isDraining) = (nil, nil, false)
     if losesDisk {
       node.disk = SimulatedDisk()
       node.incarnation = nil
@@ -403,97 +418,5 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     let contents = storeDisk.contents
     let campaign = contents.campaigns[id].map { "\($0.state) \($0.reason)" } ?? ""
     return "\(campaign), \(contents.ledger), \(nodes.map { $0.process?.state(id) ?? "down" })"
-  }
-
-  // MARK: Truth
-
-  private var arrivedCount: Int { provider?.requests.count ?? frames.frames.count }
-
-  /// What arrived since the last look.
-  private func look() {
-    let count = arrivedCount
-    guard count > checkedCount else { return }
-    let new =
-      provider.map { $0.requests[checkedCount...].map(\.token) }
-      ?? frames.frames[checkedCount...].compactMap(\.token)
-    checkedCount = count
-    let segments = storeDisk.change { $0.ledger.grants }
-    for token in new {
-      guard let key = keys[token], let segment = segments.last(where: { $0.firstKey <= key }) else {
-        problems.append("somebody got it who is in no segment")
-        continue
-      }
-      let line = keys.values.count { $0 >= segment.firstKey && $0 <= key }
-      if line > segment.granted { problems.append("line \(line) was sent, and \(segment.granted) were granted") }
-    }
-    // What a killed process has read, the next one sends without reading it again.
-    guard let perSecond = plan.perSecond, world.since(lastBegin) > .seconds(10) else {
-      arrivals = []
-      return
-    }
-    arrivals += [Instant](repeating: world, count: new.count)
-    arrivals.removeAll { world.since($0) > .seconds(1) }
-    // Clocks of different speeds, and what a connection had when it was stopped or lost.
-    var most = Double(perSecond) * 1.05 + Double(40 * nodes.count)
-    guard Double(arrivals.count) > most else { return }
-    // What was read in a silence leaves at its end.
-    most += Double(perSecond) * (zip(arrivals, arrivals.dropFirst()).map { $1.since($0).inSeconds }.max() ?? 0)
-    if Double(arrivals.count) > most { problems.append("\(arrivals.count) arrived in a second, at \(perSecond)/s") }
-  }
-
-  private func check() -> [String] {
-    var problems = storeDisk.contents.problems
-    let contents = storeDisk.contents
-    let arrivals = provider?.accepted ?? frames.accepted(topic: Scenario.topic)
-    var sum = CampaignAccount()
-    for part in contents.parts[id] ?? [] {
-      guard let account = part.account.flatMap(AccountJSON.account(reading:)) else {
-        problems.append("part \(part.number) has no account")
-        continue
-      }
-      sum = sum + account
-    }
-    possibleDuplicateCount = sum.possibleDuplicates
-    let isCancelled = contents.campaigns[id]?.status == .cancelled
-    let wanted = Set(tokens).subtracting(suppressed).subtracting(bad)
-    let wrong = arrivals.keys.count { !wanted.contains($0) }
-    if wrong > 0 { problems.append("\(wrong) must get nothing, and have got it") }
-    let missing = wanted.count { arrivals[$0] == nil }
-    // Those who may have got it do not get it again, unless the app wants that.
-    let unsureCount = sum.unknown + sum.held
-    if missing > (plan.onUnknown == .resend ? 0 : unsureCount), !isCancelled {
-      problems.append("\(missing) have got nothing")
-    }
-    if sum.submitted != tokens.count, !(isCancelled && sum.submitted == 0) {
-      problems.append("\(sum.submitted) of \(tokens.count) are in the account: \(contents.ledger.accounts)")
-    }
-    if sum.inFlight != 0 { problems.append("\(sum.inFlight) have no outcome") }
-    if unsureCount == 0 ? sum.accepted != arrivals.count : sum.accepted > arrivals.count {
-      problems.append("\(arrivals.count) have got it: \(sum)")
-    }
-    if !isCancelled, plan.onUnknown == .resend, sum.unknown > suppressed.count {
-      problems.append("\(sum.unknown) are unknown")
-    }
-    let twice = arrivals.values.count { $0 > 1 }
-    if twice > sum.possibleDuplicates {
-      problems.append("\(twice) have got it twice, counted \(sum.possibleDuplicates)")
-    }
-    let state = contents.campaigns[id]?.state ?? ""
-    if !(isCancelled ? plan.isCancelled : state == "finished") { problems.append("the campaign is \(state)") }
-    let outcomes = ListedOutcomes(contents.outcomeGroups, of: Set(tokens))
-    return problems + outcomes.problems(sum) + listed(sum)
-  }
-
-  /// Whoever was refused stands in the lists once.
-  private func listed(_ sum: CampaignAccount) -> [String] {
-    var listed: [Substring: Int] = [:]
-    let rows = storeDisk.contents.ledger.listed(id)
-    for row in rows.split(separator: "\n") {
-      let fields = row.split(separator: ",", omittingEmptySubsequences: false)
-      if fields.count > 2, fields[2] == "rejected" { listed[fields[1], default: 0] += 1 }
-    }
-    let twice = listed.values.count { $0 > 1 }
-    return twice > 0 || listed.count != sum.rejected
-      ? ["\(listed.count) are listed as refused, \(twice) of them twice, and \(sum.rejected) are"] : []
   }
 }

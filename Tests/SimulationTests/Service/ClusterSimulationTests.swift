@@ -39,6 +39,29 @@ internal import Testing
     }
   }
 
+  @Test("nodes that are drained, and killed when they carry nothing, leave nothing in doubt")
+  func draining() {
+    for seed in Seeds.clusters {
+      var plan = ClusterSimulation.Plan(seed: seed)
+      plan.drain()
+      let simulation = ClusterSimulation(plan)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+      #expect(simulation.possibleDuplicateCount == 0, "\(simulation)")
+    }
+  }
+
+  @Test("a commit that did not wait for the standby is in doubt, and may be lost with the primary")
+  func warnings() {
+    for seed in Seeds.clusters {
+      var plan = ClusterSimulation.Plan(seed: seed)
+      plan.store.warnedPerMille = 20
+      let simulation = ClusterSimulation(plan)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+    }
+  }
+
   // These take minutes: see `CARILLON_EVERY_FAULT`.
 
   @Test(
@@ -53,10 +76,12 @@ internal import Testing
 
   @Test(
     "planted mistakes of the ledger are found", .enabled(if: Seeds.areAllFaults),
-    arguments: LedgerContents.PlantedMistake.allCases)
+    arguments: LedgerContents.PlantedMistake.allCases.filter { $0 != .endsRunsOfOthers })
   func ledgerMistakes(mistake: LedgerContents.PlantedMistake) {
     let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
-      !ClusterSimulation(ClusterSimulation.Plan(seed: seed), ledgerMistake: mistake).run().isEmpty
+      var plan = ClusterSimulation.Plan(seed: seed)
+      if mistake == .trustsWarnings { plan.store.warnedPerMille = 20 }
+      return !ClusterSimulation(plan, ledgerMistake: mistake).run().isEmpty
     }
     #expect(found, "\(mistake) went unnoticed by the simulation")
   }

@@ -52,7 +52,7 @@ final class ServedCampaignProcess: Sendable {
       deployment: deployment.deployment,
       schedule: CampaignSchedule(deployment: deployment.deployment) { _ in app },
       retention: .seconds(86_400 * 7), incarnation: { [incarnation] in membership?.current ?? incarnation.value },
-      leads: { membership?.leads ?? true }, logger: logger)
+      leads: { membership?.leads ?? true }, isDraining: { membership?.isDraining ?? false }, logger: logger)
   }
 
   /// Of what other nodes may send, too.

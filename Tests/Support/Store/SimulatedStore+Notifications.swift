@@ -75,7 +75,8 @@ extension SimulatedStore {
     try await call { contents in
       for (id, run) in contents.runs where run.endedAt == nil && !open.contains(id) {
         // Those of other nodes are in their journals.
-        guard ledger == nil || run.node == node && !contents.blocks.has(id) else { continue }
+        let isOwn = run.node == node && !contents.blocks.has(id)
+        guard ledger == nil || isOwn || plantedMistake == .endsRunsOfOthers else { continue }
         contents.runs[id]?.endedAt = instant
       }
     }
@@ -159,6 +160,8 @@ extension StoreContents {
       (run.endedAt, run.node, run.isLost) = (nil, node, false)
       runs[began.run] = run
     }
+    let settled = changes.accepted.map(\.run) + changes.notAccepted.map(\.notification.run)
+    if settled.contains(where: { runs[$0]?.endedAt != nil }) { problems.append("a run that had ended gets an outcome") }
     for (id, text) in changes.references where references[id.run]?[id.line] == nil {
       references[id.run, default: [:]][id.line] = text
     }

@@ -10,6 +10,11 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
     case readsBeforeTheClaim
     /// The account of a report is in the next commit.
     case splitsReports
+    /// A commit that did not wait for the standby counts as made; see
+    /// ``SimulatedStore/Faults/warnedPerMille``.
+    case trustsWarnings
+    /// A process that begins ends runs of other nodes, too.
+    case endsRunsOfOthers
   }
 
   struct Segment {
@@ -28,6 +33,13 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
       "\($0.row.id.firstKey)@\($0.row.epoch): \($0.row.count), \(String(decoding: $0.row.account ?? [], as: UTF8.self))"
     }
   }
+
+  /// Whether a process has segments that are not settled.
+  package func carries(_ incarnation: Int64?) -> Bool {
+    segments.contains { $0.owner == incarnation && !$0.row.isSettled }
+  }
+
+  package mutating func drain(_ node: String) { nodes[node]?.isDraining = true }
 
   struct Rows {
     let segment: SegmentID

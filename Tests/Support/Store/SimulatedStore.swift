@@ -19,6 +19,9 @@ package final class SimulatedStore: Store {
     package var awayPerMille = 0
     /// Of 1000 writes that a thread waits for, those whose answer is lost.
     package var lostAnswersPerMille = 0
+    /// Of 1000 calls, those whose commit did not wait for the standby, as a warning says. Of half
+    /// of them the primary is lost with it.
+    package var warnedPerMille = 0
 
     package init() {}
 
@@ -118,9 +121,29 @@ package final class SimulatedStore: Store {
     await pause()
     guard !isDead, !draws() else { throw Self.failure }
     guard !isAway else { throw .simulated(.away, "it is locked") }
-    let result = try disk.change(body)
+    let result = try change(body)
     await pause()
     guard !isDead, !draws() else { throw Self.failure }
+    return result
+  }
+
+  private func change<Result: Sendable>(
+    _ body: (inout StoreContents) throws(StoreError) -> Result
+  ) throws(StoreError) -> Result {
+    let (isWarned, isLost) = state.withLock { state in
+      guard faults.warnedPerMille > 0 else { return (false, false) }
+      let isWarned = Int.random(in: 0..<1_000, using: &state.absences) < faults.warnedPerMille
+      return (isWarned, isWarned && Bool.random(using: &state.absences))
+    }
+    let result = try disk.change { contents throws(StoreError) in
+      let before = contents
+      let result = try body(&contents)
+      if isLost { contents = before }
+      return result
+    }
+    if isWarned, plantedMistake != .trustsWarnings {
+      throw .simulated(.away, "a commit did not wait for the standby")
+    }
     return result
   }
 
@@ -133,7 +156,7 @@ package final class SimulatedStore: Store {
     }
     if fails { throw .simulated(.full, "the disk is full") }
     guard !isAway else { throw .simulated(.away, "it is locked") }
-    let result = try disk.change(body)
+    let result = try change(body)
     if faults.lostAnswersPerMille > 0, drawsLostAnswer() { throw .simulated(.away, "the answer is lost") }
     return result
   }
