@@ -78,6 +78,7 @@ extension PostgreSQLStore {
     let asked = """
       FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS asked (high, low, first, last)
       """
+    // Outcomes last: what was settled meanwhile is in no block any more.
     let rows = try await read([
       PostgreSQLStatement(
         """
@@ -88,14 +89,14 @@ extension PostgreSQLStore {
         """, .ints(parts.map(\.run.high.stored)), .ints(parts.map { Int64($0.run.low) }), .text(settings.writer)),
       PostgreSQLStatement(
         """
-        SELECT high, low, known.first, known.last \(asked) JOIN runs USING (high, low)
-        JOIN accepted AS known ON known.run = number AND known.first <= asked.last AND known.last >= asked.first
-        """, values: lines),
-      PostgreSQLStatement(
-        """
         SELECT high, low, block.first, block.first + count - 1 \(asked)
         JOIN intake_blocks AS block USING (high, low)
         WHERE block.first <= asked.last AND block.first + count > asked.first
+        """, values: lines),
+      PostgreSQLStatement(
+        """
+        SELECT high, low, known.first, known.last \(asked) JOIN runs USING (high, low)
+        JOIN accepted AS known ON known.run = number AND known.first <= asked.last AND known.last >= asked.first
         """, values: lines),
       PostgreSQLStatement(
         """
@@ -110,8 +111,8 @@ extension PostgreSQLStore {
     func range(_ rows: PostgreSQLRows, _ row: Int) -> ClosedRange<UInt32> {
       UInt32(clamping: rows.int(row, 2))...UInt32(clamping: rows.int(row, 3))
     }
-    for row in 0..<rows[1].count { found[StoredRunID(rows[1], row, 0)]?.accepted.append(range(rows[1], row)) }
-    for row in 0..<rows[2].count { found[StoredRunID(rows[2], row, 0)]?.kept.append(range(rows[2], row)) }
+    for row in 0..<rows[1].count { found[StoredRunID(rows[1], row, 0)]?.kept.append(range(rows[1], row)) }
+    for row in 0..<rows[2].count { found[StoredRunID(rows[2], row, 0)]?.accepted.append(range(rows[2], row)) }
     for row in 0..<rows[3].count {
       found[StoredRunID(rows[3], row, 0)]?.notAccepted[UInt32(clamping: rows[3].int(row, 2))] = StoredOutcome(
         state: rows[3].text(row, 3), detail: rows[3].text(row, 4), app: rows[3].text(row, 5))

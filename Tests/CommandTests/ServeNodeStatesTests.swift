@@ -27,7 +27,11 @@ struct ServeNodeStatesTests {
   }
 
   private struct App: Decodable {
-    struct Count: Decodable { let open: Int }
+    struct Count: Decodable {
+      let open: Int
+      let opening: Int?
+      let closed: Int?
+    }
     struct Node: Decodable {
       let name: String
       let settledPerSecond: Double
@@ -35,6 +39,8 @@ struct ServeNodeStatesTests {
       let connections: Count
     }
     let nodes: [Node]
+    /// Of the node that answers.
+    let connections: Count
   }
 
   @Test("each node shows what both have: pending, rates, connections, and why a campaign waits")
@@ -67,6 +73,27 @@ struct ServeNodeStatesTests {
     }
     try await there.act(resting, "cancel")
     await NodePair.end(second)
+    _ = try await first.end()
+  }
+
+  @Test("nodes divide the connections that an app may have, and one that is left has all of them")
+  func connections() async throws {
+    let pair = try await NodePair(
+      devices: 20_000, rules: "http2: { delay: { fixed: 50ms } }", settings: "connections: { min: 4, max: 8, total: 4 }"
+    )
+    let (first, second) = (pair.first, pair.second)
+    let path = try await first.campaigns.make(#","audience":{"source":"devices"},"rateLimit":200"#)
+    try await first.campaigns.act(path, "start")
+    try await waitUntil("each has two") {
+      try await first.campaigns.call("GET", "").decoded(App.self).nodes.map(\.connections.open) == [2, 2]
+    }
+    await NodePair.end(second)
+    // They open when there is more to send than the others can.
+    try await waitUntil("the other one may have four") {
+      let own = try await first.campaigns.call("GET", "").decoded(App.self).connections
+      return own.open + (own.opening ?? 0) + (own.closed ?? 0) == 4
+    }
+    try await first.campaigns.act(path, "cancel")
     _ = try await first.end()
   }
 
@@ -241,17 +268,20 @@ struct NodePair {
   let site: ServeSite
   var second: ServeSite.Service
 
-  /// - Parameter count: of registered devices.
-  init(devices count: Int = 0, rules: String = "", more: String = "") async throws {
+  /// - Parameters:
+  ///   - count: of registered devices.
+  ///   - settings: of each app.
+  init(devices count: Int = 0, rules: String = "", settings: String = "", more: String = "") async throws {
     let store = try ServeSite.store(in: try PostgreSQLServer.shared.get())
     first = try await RunningServe(rules: rules, scopes: ["campaigns", "read", "send", "admin"]) {
-      try $0.configure($1, more: store + "\ncluster: { node: n1, lease: 4s }")
+      try $0.configure($1, settings: settings, more: store + "\ncluster: { node: n1, lease: 4s }")
     } prepare: {
       guard count > 0 else { return }
       try await CampaignAudienceServeTests.register($0, (0..<count).map { (HTTP2Site.token($0), nil, nil, []) })
     }
     site = try ServeSite(besides: first.serve)
-    try site.configure(first.upstream, more: store + "\ncluster: { node: n2, lease: 3s }" + more)
+    try site.configure(
+      first.upstream, settings: settings, more: store + "\ncluster: { node: n2, lease: 3s }" + more)
     second = try await site.start()
     try first.serve.site.place.writeSecret(first.key + "\n", to: "api.key")
   }

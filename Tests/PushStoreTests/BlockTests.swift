@@ -67,6 +67,32 @@ struct BlockTests {
     try store.close()
   }
 
+  @Test("of lines that are asked for it is known who sends them, and what became of them", arguments: LedgerTests.kinds)
+  func known(kind: StoreKind) async throws {
+    let place = try StorePlace(kind)
+    let store = try place.open()
+    let ledger = try #require(store.ledger)
+    let one = try #require(try await store.join("one", replacing: nil))
+    try store.write(Self.changes([Self.block(1, 3), Self.block(4, 2)], of: one))
+    var done = Self.accepted(1...1, of: one)
+    done.accepted.append((run: Self.run, lines: 4...5, confirmation: "confirmed"))
+    done.notAccepted = [
+      (notification: StoredNotificationID(run: Self.run, line: 2), state: "rejected", detail: "400 BadDeviceToken")
+    ]
+    done.shared.settled = [Self.block(4, 2).id]
+    try store.write(done)
+    let parts = [StoredLines(run: Self.run, lines: 1...4), StoredLines(run: Self.other, lines: 1...9)]
+    let found = try await ledger.knownRuns(parts)
+    #expect(Set(found.keys) == [Self.run], "the store does not know the other one")
+    let known = try #require(found[Self.run])
+    #expect(!known.isElsewhere, "it is in the journal of the caller")
+    #expect((1...5).map(known.expects) == [true, true, true, false, false])
+    #expect((1...4).filter { line in known.accepted.contains { $0.contains(line) } } == [1, 4])
+    #expect(known.notAccepted.mapValues(\.detail) == [2: "400 BadDeviceToken"])
+    #expect(try await ledger.knownRuns([]).isEmpty)
+    try store.close()
+  }
+
   @Test(
     "what a lost node says of shared notifications counts no more, and its new blocks are anybody's",
     arguments: LedgerTests.kinds)

@@ -6,6 +6,7 @@ nodes=()
 apis=()
 registrations=
 holder=
+forwarder=
 declare -A outcomes=()
 
 # The process of a server, and those of its sessions.
@@ -15,6 +16,8 @@ end_all() {
   [[ -z $database ]] || kill -CONT $(processes primary 2>/dev/null) 2>/dev/null || true
   stop KILL "$registrations"
   stop KILL "$holder"
+  [[ -z $forwarder ]] || kill -CONT "$forwarder" 2>/dev/null || true
+  stop KILL "$forwarder"
   for node in "${nodes[@]}"; do
     [[ -z $node ]] || kill -CONT "$node" 2>/dev/null || true
     stop KILL "$node"
@@ -65,12 +68,13 @@ query() { sql "$present" "$1" carillon; }
 
 # MARK: Services
 
-# configure_node NUMBER [MORE] : MORE are further lines of its app, as in `app`.
+# configure_node NUMBER [MORE [HOSTS]] : MORE are further lines of its app, as in `app`.
 configure_node() {
+  local hosts=${3:-"\"127.0.0.1:$port\", \"127.0.0.1:$((port + 1))\""}
   mkdir -p "$work/n$1"
   {
     printf '%s\n' "journal: { directory: journal, sync: interval }" \
-      "store: { postgres: { hosts: [\"127.0.0.1:$port\", \"127.0.0.1:$((port + 1))\"], database: carillon, user: carillon } }" \
+      "store: { postgres: { hosts: [$hosts], database: carillon, user: carillon } }" \
       "cluster: { node: n$1 }" \
       "api: { listen: \"127.0.0.1:0\", max-body: 512MiB }" "admin: { listen: \"127.0.0.1:0\" }" "apps:"
     app news "$http2_port" "${2:-}  transport: http2\n" | sed 's|certificates/|../certificates/|g'
@@ -175,6 +179,38 @@ measure_kill() {
   finish_round kill 1
 }
 is_taken_over() { [[ $(query "SELECT count(*) FROM segments WHERE owner = $1 AND NOT is_settled") == 0 ]]; }
+
+measure_return() {
+  heading "$count devices, three services, and one of them is killed and starts again at once"
+  begin "$count" 3 "" --latency 20ms
+  start_campaign $((count / 20))
+  until_true 120 "The campaign sends" arrived_are $((count / 4))
+  stop_node KILL 2
+  start_node 2
+  finish_round return 1
+}
+
+measure_cut() {
+  heading "$count devices, three services, and one of them cannot reach the database for $seconds s"
+  begin "$count" 2 "" --latency 20ms
+  python3 ops/lib/forwarder.py "$port" >"$work/forwarder" 2>"$work/forwarder.log" &
+  forwarder=$!
+  until_true 10 "The forwarder listens" test -s "$work/forwarder"
+  configure_node 3 "" "\"127.0.0.1:$(<"$work/forwarder")\""
+  start_node 3
+  start_campaign $((count / (20 + seconds)))
+  until_true 120 "The campaign sends" arrived_are $((count / 10))
+  kill -STOP "$forwarder"
+  sleep "$seconds"
+  kill -CONT "$forwarder"
+  # Others have its place: it ends.
+  until_true 60 "The service that was cut off ends" has_exited "${nodes[3]}"
+  nodes[3]=
+  finish_round cut 1
+  stop KILL "$forwarder"
+  forwarder=
+}
+has_exited() { ! kill -0 "$1" 2>/dev/null; }
 
 measure_freeze() {
   heading "$count devices, three services, and one of them is stopped for $seconds s"

@@ -5,6 +5,7 @@ package import PushService
 internal import PushStore
 internal import PushTransport
 internal import PushWire
+internal import ServiceLifecycle
 internal import Synchronization
 
 /// The bridge: to its clients it is Apple's binary gateway and feedback service; what they send
@@ -167,9 +168,10 @@ package final class Bridge: Sendable {
   /// Lets clients in.
   func begin() { state.withLock { ($0.isServing, $0.isEnding) = (true, false) } }
 
-  /// All clients have left. Another node may let them in.
+  /// All clients have left. If this service goes on, another node may let them in now, otherwise
+  /// when it has ended.
   func leave() async {
-    await apps.handOver()
+    if !Task.isShuttingDownGracefully { await apps.handOver() }
     apps.leave()
     state.withLock { $0.isServing = false }
   }

@@ -118,7 +118,8 @@ package final class BridgeApps: Sendable {
       for (offset, digest) in [FrameDigest](bytes: frames.digests).enumerated() {
         let line = frames.firstLine + UInt32(offset)
         let frame = BridgeRecovery.Frame(
-          app: frames.app, client: frames.client, digest: digest, answer: found.answer(line: line),
+          app: frames.app, client: frames.client, digest: digest,
+          answer: found.answer(line: line) ?? known[frames.run]?.answer(line: line),
           answeredAt: uptime(at: found.answeredBy, pause: pause), connection: frames.connection,
           number: frames.firstFrame + UInt64(offset), isRecognised: frames.isRecognised)
         recovery.read(

@@ -116,6 +116,31 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
     }
 
+    /// Nodes are stopped for about as long as their lease is, so that they go on while others take
+    /// their place.
+    mutating func stopForTheLease() {
+      var random = SeededGenerator(seed: seed ^ 0x5709)
+      (deviceCount, perSecond) = (1_000, 20)
+      store = SimulatedStore.Faults()
+      store.latency = 10...300
+      events = (0..<6).map { stop in
+        (
+          2_000 + stop * 6_000, Int.random(in: speeds.indices, using: &random),
+          .stop(seconds: Int.random(in: 9...13, using: &random))
+        )
+      }
+    }
+
+    /// Nodes are killed again and again, and lose their disks.
+    mutating func killOften() {
+      var random = SeededGenerator(seed: seed ^ 0x1C11)
+      (deviceCount, perSecond, onUnknown) = (1_000, 20, .resend)
+      events = (0..<8).map { kill in
+        let node = Int.random(in: speeds.indices, using: &random)
+        return (1_000 + kill * 5_000, node, .kill(restart: Int.random(in: 1...20, using: &random), losesDisk: true))
+      }
+    }
+
     /// Nodes are drained and killed, one after the other, while they send.
     mutating func drain() {
       roll()

@@ -69,7 +69,9 @@ internal import Testing
     arguments: SegmentMachine.PlantedMistake.allCases)
   func segmentMistakes(mistake: SegmentMachine.PlantedMistake) {
     let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
-      !ClusterSimulation(ClusterSimulation.Plan(seed: seed), segmentMistake: mistake).run().isEmpty
+      var plan = ClusterSimulation.Plan(seed: seed)
+      if mistake == .countsDoubtOnce { plan.killOften() }
+      return !ClusterSimulation(plan, segmentMistake: mistake).run().isEmpty
     }
     #expect(found, "\(mistake) went unnoticed by the simulation")
   }
@@ -81,6 +83,7 @@ internal import Testing
     let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
       var plan = ClusterSimulation.Plan(seed: seed)
       if mistake == .trustsWarnings { plan.store.warnedPerMille = 20 }
+      if mistake == .readsBeforeTheClaim { plan.stopForTheLease() }
       return !ClusterSimulation(plan, ledgerMistake: mistake).run().isEmpty
     }
     #expect(found, "\(mistake) went unnoticed by the simulation")
