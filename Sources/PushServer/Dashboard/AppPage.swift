@@ -32,9 +32,9 @@ extension Dashboard {
         <div class="columns">
         \(facts(app, status))
         \(account(app))
-        \(nodes)
         \(bridgePart(id))
         </div>
+        \(nodes)
         \(HTML.when(viewer.may(.send), testForm(app, viewer, test)))
         \(recent(id))
         """)
@@ -92,15 +92,16 @@ extension Dashboard {
     let sum = nodes.reduce(NodeStatus.Figures()) { $0 + $1.figures }
     func row(_ name: String, _ figures: NodeStatus.Figures) -> HTML {
       """
-      <tr><th scope="row">\(name)</th><td class="number">\(NumberText.rate(figures[.rate]))</td>
-      <td class="number">\(NumberText.grouped(figures.count(.pending)))</td>
-      <td class="number">\(NumberText.grouped(figures.count(.queued)))</td>
-      <td class="number">\(NumberText.grouped(figures.count(.connections)))</td></tr>
+      <tr><th scope="row">\(name)</th>
+      <td data-label="Rate" class="number">\(NumberText.rate(figures[.rate]))</td>
+      <td data-label="Pending" class="number">\(NumberText.grouped(figures.count(.pending)))</td>
+      <td data-label="Queue" class="number">\(NumberText.grouped(figures.count(.queued)))</td>
+      <td data-label="Connections" class="number">\(NumberText.grouped(figures.count(.connections)))</td></tr>
       """
     }
     return """
-      <section id="app-nodes" data-live class="card"><h2>Nodes</h2>
-      <table class="narrow">\(Page.head("Node", "#Rate", "#Pending", "#Queue", "#Connections"))
+      <section id="app-nodes" data-live><h2>Nodes</h2>
+      <table class="wide">\(Page.head("Node", "#Rate", "#Pending", "#Queue", "#Connections"))
       <tbody>\(nodes.map { row($0.name, $0.figures) })\(row("all", sum))</tbody></table>
       <p class="hint">The other parts of this page are of the node that answers: \(reports.membership.name).</p>
       </section>

@@ -60,7 +60,7 @@ extension Dashboard {
         parts.append(next <= .zero ? "being tried" : "next try in \(NumberText.age(next))")
       }
       let when: HTML = parts.isEmpty ? .empty : "<span class=\"hint\">\(parts.joined(separator: ", "))</span>"
-      return when + button(alarm, viewer)
+      return "\(when) \(button(alarm, viewer))"
     }
   }
 
