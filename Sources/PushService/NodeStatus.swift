@@ -4,7 +4,7 @@ package import PushStore
 /// What a process shows of itself at other nodes. Its beats carry it.
 package struct NodeStatus: Codable, Hashable, Sendable {
   /// A number of an app that nodes add up.
-  package enum Figure: String, CaseIterable, Sendable {
+  package enum Figure: String, Sendable {
     /// Outcomes in a second, over the last minute.
     case rate
     case pending, queued, queuedBytes, connections
@@ -48,14 +48,14 @@ package struct NodeStatus: Codable, Hashable, Sendable {
     package init(pace: Double) { self.pace = pace }
   }
 
-  package private(set) var apps: [String: Figures] = [:]
-  package private(set) var campaigns: [String: Campaign] = [:]
+  private var apps: [String: Figures] = [:]
+  private var campaigns: [String: Campaign] = [:]
 
   /// A beat is a row that is written every two seconds.
   private static let appLimit = 250
   private static let campaignLimit = 100
 
-  package init() {}
+  init() {}
 
   /// Of so many that not all have room, those with the most.
   package init(_ apps: [(id: String, figures: Figures)], _ campaigns: [(id: StoredUUID, campaign: Campaign)]) {

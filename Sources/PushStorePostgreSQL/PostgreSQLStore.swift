@@ -171,8 +171,7 @@ extension PostgreSQLConnection {
     // Whoever locks a row has a commit that waits for the standby.
     let version = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
     let known = PostgreSQLSchema.migrations.count
-    guard version <= known else { return try demandUse(of: name, by: deadline) }
-    guard version < known else { return }
+    guard version != known else { return }
     for (index, migration) in PostgreSQLSchema.migrations.enumerated() {
       try script("BEGIN; SELECT version FROM schema_version FOR UPDATE", by: deadline)
       let found = try run([PostgreSQLStatement("SELECT version FROM schema_version")], by: deadline)[0].int(0, 0)
@@ -184,10 +183,7 @@ extension PostgreSQLConnection {
       }
       try script("COMMIT", by: deadline)
     }
-  }
-
-  /// A newer program has made the tables.
-  private func demandUse(of name: String, by deadline: MonotonicTime) throws(StoreError) {
+    // A newer program may have made them, before or meanwhile.
     guard try isUsable(by: deadline) else {
       throw StoreError(
         .unusable, path: name,

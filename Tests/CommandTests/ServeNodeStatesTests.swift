@@ -62,8 +62,8 @@ struct ServeNodeStatesTests {
       }
     }
     try await there.act(path, "cancel")
-    let hour = Int(Date().timeIntervalSince1970) / 3_600 + 24
-    let quiet = "\((hour - 1) % 24):00-\((hour + 2) % 24):00"
+    let hour = Int(Date().timeIntervalSince1970) / 3_600
+    let quiet = String(format: "%02d:00-%02d:00", (hour + 23) % 24, (hour + 2) % 24)
     let resting = try await there.make(#","audience":{"source":"devices"},"quietHours":"\#(quiet)""#)
     try await there.act(resting, "start")
     for site in [first.campaigns, there] {

@@ -338,17 +338,23 @@ statements() { query "SELECT xact_commit + xact_rollback FROM pg_stat_database W
 # What a campaign costs the database: processor time, transactions and log, for some services and
 # rates. From these the guide Measurements has what larger deployments would cost.
 measure_load() {
-  local services rate
+  local services rate count load
   for services in 1 3; do
     for rate in 10000 60000; do
+      count=$((rate * 40))
       heading "$services service(s), $rate/s for 20 s: what the database does"
-      begin $((rate * 40)) "$services" "" --latency 20ms
+      begin "$count" "$services" "" --latency 20ms
       start_campaign "$rate"
       until_true 120 "The campaign sends" arrived_are $((rate * 4))
-      note load "$services service(s), $rate/s: processor ms, transactions, log kB, arrived, each a second" \
-        "$(python3 ops/lib/cluster_load.py "$(head -n 1 "$database/primary/postmaster.pid")" 20 "$work/record.jsonl" \
+      read -ra load <<<"$(
+        python3 ops/lib/cluster_load.py "$(head -n 1 "$database/primary/postmaster.pid")" 20 "$work/record.jsonl" \
           psql --host="$database" --port="$port" --username=carillon --no-psqlrc --quiet --tuples-only --no-align \
-          --dbname=carillon)"
+          --dbname=carillon
+      )"
+      note load "$services service(s), $rate/s: processor, ms a second" "${load[0]}"
+      note load "$services service(s), $rate/s: transactions a second" "${load[1]}"
+      note load "$services service(s), $rate/s: log, kB a second" "${load[2]}"
+      note load "$services service(s), $rate/s: arrived a second" "${load[3]}"
       finish_round "load$services-$rate" 1
     done
   done

@@ -225,13 +225,13 @@ package final class BridgeApps: Sendable {
     }
     guard let known = try? await ledger.knownRuns(parts) else { return }
     for (run, found) in wanted {
-      let state = known[StoredRunID(run)] ?? KnownRun()
+      let facts = known[StoredRunID(run)] ?? KnownRun()
       for line in found.lines {
         // Nobody sends what was lost with its node: the client may.
-        let isLost = !state.expects(line) && !outcomes.isOpen(run)
-        guard let answer = state.answer(line: line) ?? (isLost ? .refused(.processingError) : nil) else { continue }
+        let isLost = !facts.expects(line) && !outcomes.isOpen(run)
+        guard let answer = facts.answer(line: line) ?? (isLost ? .refused(.processingError) : nil) else { continue }
         for wake in found.app.answered([UInt64(line)], of: run, answer) { wake() }
-        self.state.withLock { state in
+        state.withLock { state in
           state.elsewhere[run]?.lines.remove(line)
           if state.elsewhere[run]?.lines.isEmpty == true { state.elsewhere[run] = nil }
         }

@@ -40,8 +40,8 @@ package struct BudgetMachine: Sendable {
   private var validUntil: Instant?
   private var peers: [Peer] = []
 
-  /// The part of the limit that all nodes have alike, so that one that begins to send can do so at
-  /// once.
+  /// The part of the limit that all nodes have alike, so that one that begins to send need not wait
+  /// until others use less.
   package static let evenPart = 0.1
   /// More than a second by any node's clock.
   private static let window = Duration.milliseconds(1_050)
@@ -83,6 +83,7 @@ package struct BudgetMachine: Sendable {
   ///   - share: what the node has now.
   ///   - peers: the other nodes that are alive.
   ///   - asked: when the claim was made.
+  ///   - now: when the answer came.
   package mutating func granted(_ share: Double, besides peers: [Peer], asked: Instant, now: Instant) {
     let present = usable(now: now)
     // Nobody has had any of it.

@@ -75,8 +75,7 @@ package struct OutcomeEntries: Hashable, Sendable {
       unsafe entry.token.withUnsafeBytes {
         unsafe found[found.count - 1].entries.append(
           line: line, token: $0, goneSince: entry.goneSince, isDoubted: isDoubted || entry.isDoubted,
-          isText: entry.isText,
-          isChannel: entry.isChannel)
+          isText: entry.isText, isChannel: entry.isChannel)
       }
     }
     return found
