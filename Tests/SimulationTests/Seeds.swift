@@ -136,6 +136,8 @@ enum Seeds {
       // A mistake of the simulation: an answer took a second, and what had been read meanwhile left
       // at once.
       412_000_227,
+      // An upload that was paused before any of it was cut, and then cancelled, never ended.
+      800_000_363,
     ])
 
   /// HTTP/2 with one lasting fault.

@@ -324,8 +324,9 @@ struct CampaignDriver: Sendable {
     }
     try parts.spool.make(record.id)
     if plan.source == .upload { try await parts.files.fetch(record.head) }
-    // Nodes can carry some of it.
-    if plan.source == .devices || record.cutKey > 0 {
+    // Nodes can carry some of it, or could before any of it was cut.
+    let isOpened = try await store.ledger?.sharedProgress(of: [record.id])[record.id]?.isEmpty == false
+    if plan.source == .devices || record.cutKey > 0 || isOpened {
       let cut = AudienceCut(controller: controller, files: parts.files, live: live)
       do { _ = try await cut.finish(record.id, plan, all) } catch is AudienceError {
         // Behind what can be read there is nobody.
