@@ -36,7 +36,7 @@ internal import Testing
     }
     var network = NetworkFaults()
     network.latency = 200_000...400_000
-    network.resetPerMille = 10
+    network.resetPerMille = 3
     let dialer = SimulatedDialer(loop: loop, service: service, faults: network, seed: seed)
     let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed)
     let server = Task(executorPreference: loop) { await app.run() }

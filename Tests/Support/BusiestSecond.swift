@@ -9,13 +9,16 @@ package struct BusiestSecond {
   /// The most in one second.
   package private(set) var most = 0
 
-  package init() {}
+  private let span: Duration
+
+  /// - Parameter span: what is a second here.
+  package init(of span: Duration = .seconds(1)) { self.span = span }
 
   package mutating func add(_ count: Int, at now: Instant) {
     times.append((now, count))
     total += count
     lastSecond += count
-    while now.since(times[first].at) >= .seconds(1) {
+    while now.since(times[first].at) >= span {
       lastSecond -= times[first].count
       first += 1
     }

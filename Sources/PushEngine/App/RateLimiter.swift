@@ -29,7 +29,7 @@ final class RateLimiter: Sendable {
     init(_ perSecond: Double?, now: Instant) {
       self.perSecond = perSecond
       sending = perSecond.map { SendingRate(perSecond: $0, now: now) }
-      writing = perSecond.map { SecondLimit(perSecond: $0) }
+      writing = perSecond.map { SecondLimit(perSecond: $0, now: now) }
     }
   }
 
@@ -75,7 +75,7 @@ final class RateLimiter: Sendable {
       rate.share = (perSecond, now + duration)
       guard perSecond >= Self.leastShare else { return }
       rate.sending?.change(perSecond: perSecond, now: now)
-      rate.writing?.change(perSecond: perSecond)
+      rate.writing?.change(perSecond: perSecond, now: now)
     }
   }
 

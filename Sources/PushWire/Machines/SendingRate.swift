@@ -14,9 +14,9 @@ package struct SendingRate: Sendable {
 
   /// How late a sender may be without losing anything.
   package static let lateness = Duration.milliseconds(250)
-  /// How much more than the rate one second may have: half of the 2 % that gateways may see. The
-  /// other half is for the ways from here to there, which do not all take the same time.
-  package static let excess = 0.01
+  /// How much more than the rate one second may have: a quarter of the 2 % that gateways may see.
+  /// The rest is for the ways from here to there, which do not all take the same time.
+  package static let excess = 0.005
 
   /// - Parameter perSecond: notifications, above zero.
   package init(perSecond: Double, now: Instant) {
@@ -74,39 +74,71 @@ package struct SendingRate: Sendable {
 /// Bounds what a sender gives to its connections within any second.
 ///
 /// What ``SendingRate`` has allowed can wait for a connection, for the journal or for streams, and
-/// would then leave all at once.
+/// would then leave all at once. It would do so a second later as well, when that second allows it
+/// again, and if the way is a little faster then, the gateway has both within a second. So it also
+/// leaves evenly.
 package struct SecondLimit: Sendable {
   private var lastSecond = LastSecond()
   private var limit: Int
+  private var evenness: TokenBucket
+  private var portion: Double
+
+  /// What may leave at once: what leaves within this time. Whoever is woken later than that has
+  /// lost the rest.
+  package static let evenSpan = Duration.milliseconds(25)
+  /// How much more than the rate what was late may leave with. With more, a pause would still be
+  /// one a second later, and so would be the burst at its end.
+  package static let catchUp = 0.02
+  /// Less than leaves within this time is not worth a write.
+  private static let portionSpan = Duration.milliseconds(4)
 
   /// - Parameter perSecond: notifications, above zero. A second has at most ``SendingRate/excess``
   ///   more.
-  package init(perSecond: Double) { limit = SendingRate.limit(perSecond: perSecond) }
+  package init(perSecond: Double, now: Instant) {
+    limit = SendingRate.limit(perSecond: perSecond)
+    let burst = Self.burst(perSecond: perSecond)
+    evenness = TokenBucket(perSecond: perSecond * (1 + Self.catchUp), burst: burst, now: now)
+    portion = max(1, perSecond * Self.portionSpan.inSeconds)
+  }
 
   /// Another rate from now on. What was sent lately counts.
-  package mutating func change(perSecond: Double) { limit = SendingRate.limit(perSecond: perSecond) }
+  package mutating func change(perSecond: Double, now: Instant) {
+    limit = SendingRate.limit(perSecond: perSecond)
+    let burst = Self.burst(perSecond: perSecond)
+    evenness.change(perSecond: perSecond * (1 + Self.catchUp), burst: burst, now: now)
+    portion = max(1, perSecond * Self.portionSpan.inSeconds)
+  }
 
-  /// Takes as many as there are now, at most `count`.
+  private static func burst(perSecond: Double) -> Double { 1 + perSecond * evenSpan.inSeconds }
+
+  /// Takes as many as there are now, at most `count`, but no few of many.
   package mutating func take(upTo count: Int, now: Instant) -> Int {
-    let taken = min(count, limit - min(limit, lastSecond.count(now: now)))
+    let wanted = min(count, limit - min(limit, lastSecond.count(now: now)))
+    guard evenness.nextAt(min(Double(wanted), portion), now: now) <= now else { return 0 }
+    let taken = evenness.take(upTo: wanted, now: now)
     lastSecond.add(taken, now: now)
     return taken
   }
 
   /// Returns some of what was just taken.
-  package mutating func give(back count: Int, now: Instant) { lastSecond.add(-count, now: now) }
+  package mutating func give(back count: Int, now: Instant) {
+    lastSecond.add(-count, now: now)
+    evenness.spend(-count, now: now)
+  }
 
-  /// When the next one can be taken.
-  package mutating func nextAt(now: Instant) -> Instant { lastSecond.time(until: limit - 1, now: now) }
+  /// When the next ones can be taken.
+  package mutating func nextAt(now: Instant) -> Instant {
+    max(evenness.nextAt(portion, now: now), lastSecond.time(until: limit - 1, now: now))
+  }
 }
 
-/// How many were sent within the last second, in slots of its 256th part. A slot counts as a whole
+/// How many were sent within the last second, in slots of its 1000th part. A slot counts as a whole
 /// for as long as any part of it may be within that second.
 private struct LastSecond {
-  private static let slotCount = 257
-  private static let slotNanoseconds: UInt64 = 1_000_000_000 / 256
+  private static let slotCount: UInt64 = 1_001
+  private static let slotNanoseconds: UInt64 = 1_000_000_000 / 1_000
 
-  private var slots = [Int32](repeating: 0, count: slotCount)
+  private var slots = [Int32](repeating: 0, count: Int(slotCount))
   private var total = 0
   /// The number of the newest slot.
   private var newest: UInt64 = 0
@@ -115,7 +147,7 @@ private struct LastSecond {
   mutating func add(_ count: Int, now: Instant) {
     guard count != 0 else { return }
     advance(now: now)
-    let index = Int(newest % UInt64(Self.slotCount))
+    let index = Int(newest % Self.slotCount)
     let added = Int32(clamping: max(0, Int(slots[index]) + count)) - slots[index]
     slots[index] += added
     total += Int(added)
@@ -131,12 +163,10 @@ private struct LastSecond {
     advance(now: now)
     var left = total
     guard left > max(0, count) else { return now }
-    for age in stride(from: UInt64(Self.slotCount) - 1, through: 0, by: -1) where age <= newest {
-      left -= Int(slots[Int((newest - age) % UInt64(Self.slotCount))])
-      // The slot leaves when the slot after the one a second later begins.
-      if left <= max(0, count) {
-        return Instant(nanoseconds: (newest - age + UInt64(Self.slotCount)) * Self.slotNanoseconds)
-      }
+    for age in stride(from: Self.slotCount - 1, through: 0, by: -1) where age <= newest {
+      left -= Int(slots[Int((newest - age) % Self.slotCount)])
+      // The slot leaves when the slot after the one that takes its place begins.
+      if left <= max(0, count) { return Instant(nanoseconds: (newest - age + Self.slotCount) * Self.slotNanoseconds) }
     }
     return now
   }
@@ -145,8 +175,8 @@ private struct LastSecond {
   private mutating func advance(now: Instant) {
     let slot = now.nanoseconds / Self.slotNanoseconds
     guard slot > newest else { return }
-    for number in (slot - newest >= UInt64(Self.slotCount) ? slot - UInt64(Self.slotCount) + 1 : newest + 1)...slot {
-      let index = Int(number % UInt64(Self.slotCount))
+    for number in (slot - newest >= Self.slotCount ? slot - Self.slotCount + 1 : newest + 1)...slot {
+      let index = Int(number % Self.slotCount)
       total -= Int(slots[index])
       slots[index] = 0
     }

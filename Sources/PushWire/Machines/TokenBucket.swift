@@ -43,9 +43,9 @@ package struct TokenBucket: Sendable {
     tokens -= Double(count)
   }
 
-  /// When the next one can be taken.
-  package func nextAt(now: Instant) -> Instant {
-    let missing = 1 - tokens
+  /// When the next ones can be taken, at most a burst.
+  package func nextAt(_ count: Double = 1, now: Instant) -> Instant {
+    let missing = count - tokens
     guard missing > 0 else { return now }
     // One nanosecond more, so that rounding never makes the caller return a moment too early.
     return refilledAt + .nanoseconds(Int64(missing / perSecond * 1e9) + 1)
