@@ -43,8 +43,16 @@ package final class NodeMembership: Service {
     }
   }
 
+  /// For tests of the simulation.
+  package enum PlantedMistake: Sendable {
+    /// Whoever was silent by the store's clock is silent. A standby that was promoted has another
+    /// one.
+    case trustsTheStoresClock
+  }
+
   let store: any Store
   package let name: String
+  private let plantedMistake: PlantedMistake?
   /// Nil: the store is this process's alone.
   private let memory: Memory?
   private let clock: any ServiceClock
@@ -67,12 +75,14 @@ package final class NodeMembership: Service {
 
   package init(
     store: any Store, name: String, memory: Memory?, pace: NodePace = NodePace(), clock: any ServiceClock,
-    logger: Logger, facts: @escaping @Sendable () -> NodeFacts = { NodeFacts() },
+    logger: Logger, plantedMistake: PlantedMistake? = nil,
+    facts: @escaping @Sendable () -> NodeFacts = { NodeFacts() },
     extendLease: @escaping @Sendable (_ end: Instant, _ now: Instant) -> Void,
     waits: @escaping @Sendable (String) -> Void = { _ in }
   ) {
     (self.store, self.name, self.memory, self.pace, self.clock) = (store, name, memory, pace, clock)
     (self.facts, self.extendLease, self.waits, self.logger) = (facts, extendLease, waits, logger)
+    self.plantedMistake = plantedMistake
     state = Mutex(State(watch: NodeWatch(longestPause: pace.longestPause)))
   }
 
@@ -258,7 +268,11 @@ package final class NodeMembership: Service {
       NodeWatch.Sign(node: $0.name, incarnation: $0.incarnation, beat: $0.beat, lease: $0.facts.lease)
     }
     let now = clock.uptime
-    for sign in state.withLock({ $0.watch.note(signs, at: now) }) {
+    var silent = state.withLock { $0.watch.note(signs, at: now) }
+    if plantedMistake == .trustsTheStoresClock {
+      silent = zip(signs, others).filter { $1.silence >= $0.lease }.map { $0.0 }
+    }
+    for sign in silent {
       guard let node = others.first(where: { $0.name == sign.node }), (try? await store.fence(node)) == true else {
         continue
       }

@@ -27,6 +27,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     /// Only this node cannot reach the store.
     case cutOff(seconds: Int)
     case storeAway(seconds: Int)
+    /// The store's clock jumps: a standby is promoted.
+    case storeClock(seconds: Int)
     /// It is drained, and killed when it carries nothing any more.
     case drain
     case pause, resume, cancel
@@ -97,6 +99,10 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
       if Int.random(in: 0..<12, using: &random) == 0 {
         events.append((Int.random(in: 500...(500 + span), using: &random), 0, .cancel))
+      }
+      if Int.random(in: 0..<4, using: &other) == 0 {
+        let jump = [5, 30, 60].randomElement(using: &other) ?? 30
+        events.append((Int.random(in: 500...(500 + span), using: &other), 0, .storeClock(seconds: jump)))
       }
       // Whoever was asked may have been killed.
       for node in 0..<count { events.append((400_000 + node, node, .resume)) }
@@ -175,6 +181,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
   let plan: Plan
   private let segmentMistake: SegmentMachine.PlantedMistake?
   private let ledgerMistake: LedgerContents.PlantedMistake?
+  private let membershipMistake: NodeMembership.PlantedMistake?
   let storeDisk = StoreDisk()
   let frames = RecordedFrames()
   let provider: SimulatedProvider?
@@ -199,9 +206,10 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
 
   init(
     _ plan: Plan, segmentMistake: SegmentMachine.PlantedMistake? = nil,
-    ledgerMistake: LedgerContents.PlantedMistake? = nil
+    ledgerMistake: LedgerContents.PlantedMistake? = nil, membershipMistake: NodeMembership.PlantedMistake? = nil
   ) {
     (self.plan, self.segmentMistake, self.ledgerMistake) = (plan, segmentMistake, ledgerMistake)
+    self.membershipMistake = membershipMistake
     let seed = plan.seed
     random = SeededGenerator(seed: seed)
     tokens = Scenario.distinctTokens(plan.deviceCount, seed: seed)
@@ -320,6 +328,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       do { try begin(node) } catch { return "node \(node.number) cannot begin: \(error)" }
       return nil
     }
+    storeDisk.change { $0.ledger.time = world }
     // Time went on while it was stopped.
     if node.waitsUntil == world { engine.loop.skip(to: ownTime(node)) }
     _ = engine.loop.run(limit: .seconds(1_000_000), stepLimit: 1) { false }
@@ -346,6 +355,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     case .cutOff(let seconds): node.process?.store.leave(until: ownTime(node) + .seconds(seconds))
     case .storeAway(let seconds):
       for node in nodes { node.process?.store.leave(until: ownTime(node) + .seconds(seconds)) }
+    case .storeClock(let seconds): storeDisk.change { $0.ledger.clockStep += .seconds(seconds) }
     case .pause: perform(node) { [id] in try await $0.change(id, { _ in .paused }) }
     case .resume: if let process = node.process { perform(node) { [id] _ in try await process.resume(id) } }
     case .cancel: perform(node) { [id] in try await $0.change(id, { _ in .cancelled }) }
@@ -382,7 +392,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       engine, configuration, store, outcomes, clock, CampaignTimes.App(), spool: node.spool,
       controller: CampaignController(
         store: store, clock: clock, segmentMistake: segmentMistake, segmentSizes: plan.segments),
-      former: node.incarnation, isOneOfSeveral: true
+      former: node.incarnation, isOneOfSeveral: true, membershipMistake: membershipMistake
     ) { [self, number = node.number] in nodes[number].incarnation = $0 }
     watch.lease = process.lease
     (node.engine, node.process, node.watch) = (engine, process, watch)

@@ -37,6 +37,15 @@ internal import Testing
   @Test("a commit that did not wait for the standby is in doubt, and may be lost with the primary")
   func warnings() { run(leavesDoubt: true) { $0.store.warnedPerMille = 20 } }
 
+  @Test("a node that trusts the store's clock is found: it takes the place of nodes that live")
+  func storeClock() {
+    let found = (1...2_000 as ClosedRange<UInt64>).contains { seed in
+      let simulation = ClusterSimulation(ClusterSimulation.Plan(seed: seed), membershipMistake: .trustsTheStoresClock)
+      return !simulation.run().isEmpty
+    }
+    #expect(found)
+  }
+
   // These take minutes: see `CARILLON_EVERY_FAULT`.
 
   @Test(

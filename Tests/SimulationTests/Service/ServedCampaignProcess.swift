@@ -33,7 +33,8 @@ final class ServedCampaignProcess: Sendable {
   init(
     _ engine: SimulatedProcess, _ configuration: AppConfiguration, _ store: SimulatedStore, _ outcomes: OutcomeRecorder,
     _ clock: SimulatedClock, _ app: CampaignTimes.App, spool: CampaignSpool, controller: CampaignController,
-    former: Int64?, isOneOfSeveral: Bool = false, joined: @escaping @Sendable (Int64) -> Void
+    former: Int64?, isOneOfSeveral: Bool = false, membershipMistake: NodeMembership.PlantedMistake? = nil,
+    joined: @escaping @Sendable (Int64) -> Void
   ) throws {
     (self.engine, self.store, self.outcomes, self.clock) = (engine, store, outcomes, clock)
     (self.controller, self.former, self.joined) = (controller, former, joined)
@@ -44,7 +45,7 @@ final class ServedCampaignProcess: Sendable {
       isOneOfSeveral
       ? NodeMembership(
         store: store, name: "node-\(store.node)", memory: NodeMembership.Memory(former: former, note: joined),
-        clock: clock, logger: logger,
+        clock: clock, logger: logger, plantedMistake: membershipMistake,
         extendLease: { [deployment = deployment.deployment] in deployment.extendLease(until: $0, now: $1) }) : nil
     self.membership = membership
     runner = CampaignRunner(

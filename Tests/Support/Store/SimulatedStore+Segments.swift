@@ -1,4 +1,5 @@
 package import PushStore
+package import PushWire
 
 /// Nodes and segments, as a simulated store has them.
 package struct LedgerContents: Sendable, CustomStringConvertible {
@@ -50,6 +51,12 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   }
 
   var nodes: [String: StoredNode] = [:]
+  /// The time in the world, which no process knows; nil: nobody tells it.
+  package var time: Instant?
+  /// How far the store's clock is ahead of what it was: another machine has the database by now.
+  package var clockStep = Duration.zero
+  /// When each process joined or beat last, in the world and by the store's clock.
+  var beats: [Int64: (time: Instant, clock: Instant)] = [:]
   /// By node.
   var journals: [String: String] = [:]
   var takeovers: [SegmentTakeover] = []
@@ -65,6 +72,21 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   var rates: [String: [Int64: RateShare.Peer]] = [:]
   /// The number of each node's last exchange.
   var exchanges: [Int64: Int64] = [:]
+
+  private var clock: Instant { (time ?? .start) + clockStep }
+
+  mutating func noteBeat(of incarnation: Int64) {
+    if let time { beats[incarnation] = (time, clock) }
+  }
+
+  /// Since the last beat, by the store's clock.
+  func silence(of incarnation: Int64) -> Duration { beats[incarnation].map { clock.since($0.clock) } ?? .zero }
+
+  /// Whether a process was silent for less than its lease; nobody's clock is faster by a twentieth.
+  func isHeard(_ node: StoredNode) -> Bool {
+    guard let time, let beat = beats[node.incarnation] else { return false }
+    return time.since(beat.time) < node.facts.lease * 19 / 20
+  }
 
   func isFree(_ segment: Segment) -> Bool {
     !segment.row.isSettled && !nodes.values.contains { $0.isAlive && $0.incarnation == segment.owner }
@@ -97,6 +119,7 @@ extension SimulatedStore: Ledger {
       contents.ledger.nodes.values.sorted { $0.name < $1.name }.map { node in
         var node = node
         node.leads = node.isAlive && contents.ledger.leader == node.incarnation
+        node.silence = contents.ledger.silence(of: node.incarnation)
         return node
       }
     }
@@ -111,6 +134,7 @@ extension SimulatedStore: Ledger {
       contents.ledger.lastIncarnation += 1
       let joined = contents.ledger.lastIncarnation
       contents.ledger.nodes[node] = StoredNode(name: node, incarnation: joined, beat: 0, isAlive: true)
+      contents.ledger.noteBeat(of: joined)
       contents.ledger.journals[node] = self.node
       if let former, contents.ledger.leader == former { contents.ledger.leader = joined }
       if let former, former != 0 { contents.blocks.move(from: former, to: joined) }
@@ -133,6 +157,7 @@ extension SimulatedStore: Ledger {
       node.beat += 1
       node.facts = facts
       contents.ledger.nodes[node.name] = node
+      contents.ledger.noteBeat(of: incarnation)
       return StoreInstant(milliseconds: 0)
     }
   }
@@ -142,6 +167,7 @@ extension SimulatedStore: Ledger {
       guard var now = contents.ledger.nodes[node.name], now.isAlive,
         (now.incarnation, now.beat) == (node.incarnation, node.beat)
       else { return false }
+      if contents.ledger.isHeard(now) { contents.problems.append("\(now.name) lives, and others took its place") }
       (now.isAlive, now.isLost) = (false, true)
       contents.blocks.free(node.incarnation)
       contents.ledger.nodes[node.name] = now
