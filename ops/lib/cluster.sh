@@ -13,7 +13,8 @@ declare -A outcomes=()
 processes() { pgrep --parent "$(head -n 1 "$database/$1/postmaster.pid")" && head -n 1 "$database/$1/postmaster.pid"; }
 end_all() {
   local node
-  [[ -z $database ]] || kill -CONT $(processes primary 2>/dev/null) 2>/dev/null || true
+  [[ -z $database ]] || kill -CONT $(processes primary 2>/dev/null) $(processes standby 2>/dev/null) 2>/dev/null ||
+    true
   stop KILL "$registrations"
   stop KILL "$holder"
   [[ -z $forwarder ]] || kill -CONT "$forwarder" 2>/dev/null || true
@@ -27,13 +28,14 @@ end_all() {
   end_databases
   database=
 }
-# until_true SECONDS WHAT COMMAND… : tries it again until it holds.
+# until_true SECONDS WHAT COMMAND… : tries it again until it holds, every $pause seconds.
+pause=0.05
 until_true() {
   local end=$((SECONDS + $1)) what=$2
   shift 2
   until "$@"; do
     ((SECONDS < end)) || die "$what: not in time. See $work."
-    sleep 0.05
+    sleep "$pause"
   done
 }
 now() { printf '%s' "$((${EPOCHREALTIME/[.,]/} / 1000))"; }
@@ -136,7 +138,8 @@ has_ended() { on "$1" GET "$path" 2>/dev/null | grep -q '"endedAt":"'; }
 # finish_round KIND SERVICE : the campaign ends, and the account is compared with the record.
 finish_round() {
   local kind=$1 node status=0
-  until_true 900 "The campaign ends" has_ended "$2"
+  # What asks all the time takes the processors from those that are measured.
+  pause=0.5 until_true 900 "The campaign ends" has_ended "$2"
   note "$kind" "until all have their outcome, s" "$(divide $(($(now) - started)) 1000 1)"
   on "$2" GET "$path/account" >"$work/account.json"
   on "$2" GET "$path/outcomes.csv" >"$work/outcomes.csv"
@@ -172,11 +175,34 @@ measure_kill() {
   incarnation=$(query "SELECT incarnation FROM nodes WHERE name = 'n$victim' ORDER BY incarnation DESC LIMIT 1")
   [[ $(query "SELECT count(*) FROM segments WHERE owner = $incarnation AND NOT is_settled") != 0 ]] ||
     die "n$victim carries nothing. See $work."
+  local flight
+  flight=$(on "$victim" GET /v1/apps/news | of_node "$victim" nodes pending)
   killed=$(now)
   stop_node KILL "$victim"
   until_true 60 "Others take its segments" is_taken_over "$incarnation"
   note kill "from kill -9 until others send its work, s" "$(divide $(($(now) - killed)) 1000 1)"
+  local segments listed
+  # The claims are noted a moment later.
+  sleep 1
+  on 1 GET /v1/nodes >"$work/nodes.json"
+  segments=$(of_node "$victim" items takenOver segments <"$work/nodes.json")
+  listed=$(of_node "$victim" items takenOver possibleDuplicates <"$work/nodes.json")
+  note kill "in flight at it" "$flight"
+  note kill "segments taken over" "$segments"
+  note kill "listed beyond 2 x in flight, of each segment" \
+    "$(divide $((listed > 2 * flight ? listed - 2 * flight : 0)) "$segments" 0)"
+  # The longest step that a segment is granted; see GrantMachine.
+  ((listed <= 2 * flight + segments * 65536)) || die "$listed are listed for $flight in flight. See $work."
   finish_round kill 1
+}
+# of_node NUMBER LIST KEY… : what an answer says of a service.
+of_node() {
+  python3 -c '
+import json, sys
+value = next(node for node in json.load(sys.stdin)[sys.argv[2]] if node["name"] == "n" + sys.argv[1])
+for key in sys.argv[3:]:
+    value = value[key]
+print(value)' "$@"
 }
 is_taken_over() { [[ $(query "SELECT count(*) FROM segments WHERE owner = $1 AND NOT is_settled") == 0 ]]; }
 
@@ -360,13 +386,14 @@ measure_load() {
   done
 }
 
-measure_failover() { measure_outage failover; }
-measure_away() { measure_outage away; }
+measure_failover() { measure_outage failover "killed, and the standby promoted"; }
+measure_split() { measure_outage split "stopped, the standby promoted, and the old one continues for 10 s"; }
+measure_away() { measure_outage away "stopped for $seconds s"; }
+measure_standby() { measure_outage standby "alone: its standby is stopped for $seconds s"; }
 # A client registers devices all the time, and each of them again until it is acknowledged.
 measure_outage() {
-  local kind=$1 loss="killed, and the standby promoted" lost absence acknowledged gap registered
-  [[ $kind == failover ]] || loss="stopped for $seconds s"
-  heading "$count devices, three services, and the primary is $loss"
+  local kind=$1 lost absence acknowledged gap registered
+  heading "$count devices, three services, and the primary is $2"
   begin "$count" 3 "" --latency 20ms
   start_campaign $((count / 20))
   python3 ops/lib/acknowledgements.py "${apis[1]##*:}" "$key" news >"$work/acknowledgements" \
@@ -375,7 +402,15 @@ measure_outage() {
   until_true 120 "The campaign sends" arrived_are $((count / 4))
   mapfile -t pids < <(processes primary)
   lost=$(now)
-  if [[ $kind == away ]]; then
+  case $kind in
+  standby)
+    mapfile -t pids < <(processes standby)
+    kill -STOP "${pids[@]}"
+    sleep "$seconds"
+    kill -CONT "${pids[@]}"
+    absence=$(($(now) - lost))
+    ;;
+  away)
     psql --host="$database" --port="$port" --username=carillon --no-psqlrc --quiet --dbname=carillon \
       --command='BEGIN ISOLATION LEVEL REPEATABLE READ' --command='SELECT count(*) FROM devices' \
       --command="SELECT pg_sleep(600)" >"$work/holder.log" 2>&1 &
@@ -386,14 +421,25 @@ measure_outage() {
     kill -STOP "${pids[@]}"
     sleep "$seconds"
     kill -CONT "${pids[@]}"
-  else
+    absence=$(($(now) - lost))
+    ;;
+  failover)
     # All of its processes, as if the machine had lost its power.
-    kill -KILL "${pids[@]}" 2>/dev/null || true # a session may have ended by itself
-    rm -f "$database/primary/postmaster.pid"
-    as_user "$tools/pg_ctl" --pgdata="$database/standby" --wait promote >>"$work/database.log" 2>&1
-    present=$((port + 1))
-  fi
-  absence=$(($(now) - lost))
+    end_primary
+    promote
+    absence=$(($(now) - lost))
+    ;;
+  split)
+    kill -STOP "${pids[@]}"
+    promote
+    absence=$(($(now) - lost))
+    sleep 20
+    # Whoever manages the database ends it some time later.
+    kill -CONT "${pids[@]}"
+    sleep 10
+    end_primary
+    ;;
+  esac
   until_true 300 "The campaign ends" has_ended 2
   stop TERM "$registrations"
   registrations=
@@ -407,5 +453,15 @@ measure_outage() {
   say "$acknowledged devices registered meanwhile, $registered in the database. Absence $absence ms; longest time" \
     "without an acknowledged write $gap ms."
   ((registered == acknowledged)) || die "Devices were lost, or counted twice. See $work."
-  ((gap <= absence + 1500)) || die "The gap is longer than the absence and 1.5 s."
+  # Whoever waits for a stopped machine waits until its patience ends.
+  [[ $kind == split ]] || ((gap <= absence + 1500)) || die "The gap is longer than the absence and 1.5 s."
+}
+promote() {
+  as_user "$tools/pg_ctl" --pgdata="$database/standby" --wait promote >>"$work/database.log" 2>&1
+  present=$((port + 1))
+}
+end_primary() {
+  mapfile -t pids < <(processes primary)
+  kill -KILL "${pids[@]}" 2>/dev/null || true # a session may have ended by itself
+  rm -f "$database/primary/postmaster.pid"
 }
