@@ -86,12 +86,16 @@ extension RequestConversation {
   }
 
   func takeEvents(of session: HTTP2ClientSession) {
-    while let event = session.nextEvent() {
+    let now = loop.now
+    while true {
+      // Nearly all of them.
+      if tokens.isAccepted || tokenSource == nil { Self.takeAccepted(of: session, &machine, now: now) }
+      guard let event = session.nextEvent() else { return }
       switch event {
-      case .response(let response): answered(response)
+      case .response(let response): answered(response, now: now)
       case .ended(let end):
         let isRefused = end.isUnprocessed && end.errorCode == .refusedStream
-        machine.ended(end.tag, isRefused ? .refused : end.isUnprocessed ? .unprocessed : .unknown, now: loop.now)
+        machine.ended(end.tag, isRefused ? .refused : end.isUnprocessed ? .unprocessed : .unknown, now: now)
       case .goAway: machine.goingAway()
       case .pong(let number): machine.pong(number)
       case .settings: break
@@ -99,10 +103,16 @@ extension RequestConversation {
     }
   }
 
-  private func answered(_ response: HTTP2Response) {
+  private static func takeAccepted(of session: HTTP2ClientSession, _ machine: inout RequestMachine, now: Instant) {
+    session.takeAccepted { tag in
+      machine.answered(tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: now)
+    }
+  }
+
+  private func answered(_ response: HTTP2Response, now: Instant) {
     if response.status == 200 {
       if !tokens.isAccepted { accepted(response.tag) }
-      machine.answered(response.tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: loop.now)
+      machine.answered(response.tag, .accepted, outcome: .accepted(.confirmed), retryAfter: nil, now: now)
     } else {
       refused(response)
     }

@@ -137,65 +137,33 @@ final class RequestConversation: Conversation {
   }
 
   private func takeAgain(_ entry: RequestEntry) -> Bool {
-    take(entry, ring.record(at: entry.position), now: loop.now, unixSeconds: loop.unixSeconds)
+    let time = TakingTime(loop)
+    let ledger = context.recorder.ledger(of: entry.campaign)
+    return submitting { submit in
+      batch.take(entry, ring.record(at: entry.position), of: ledger, at: time, &machine, context, submit)
+    }
   }
 
   /// Takes up to `count` notifications, until the batch is full. False: the connection takes no
   /// more.
   private func take(from: UInt64, to: UInt64, count: Int) -> Bool {
-    let now = loop.now
-    let unixSeconds = loop.unixSeconds
-    var position = from
-    var left = count
-    while position < to, left > 0, batch.byteCount < context.batchByteCount {
-      let record = ring.record(at: position)
-      let end = position + record.blockCount
-      if record.isNotification {
-        let entry = RequestEntry(
-          position: position, end: end, campaign: record.campaign, isInDoubt: record.mayHaveArrived)
-        guard take(entry, record, now: now, unixSeconds: unixSeconds) else { return false }
-        left -= 1
-      } else {
-        machine.passedPadding(to: end)
-      }
-      position = end
+    submitting { submit in
+      RequestBatch.take(from..<to, count: count, into: &batch, &machine, context, submit)
     }
-    return true
   }
 
-  /// Makes a request of a notification, or skips it if it must not be sent any more. False: the
-  /// connection takes no more.
-  private func take(_ entry: RequestEntry, _ record: RingRecord, now: Instant, unixSeconds: UInt32) -> Bool {
-    let ledger = context.recorder.ledger(of: entry.campaign)
-    if ledger.isCancelled {
-      machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
-      return true
+  private func submitting(_ body: (RequestBatch.Submit) -> Bool) -> Bool {
+    // What is not sent any more needs no session.
+    guard let session else { return body { _, _, _, _ in .full } }
+    return session.submitting { requests in
+      body { template, record, ledger, tag in
+        var overrides = RequestOverrides()
+        if !record.isPlain { record.override(&overrides) }
+        return unsafe requests.submit(
+          template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides,
+          tag: tag, keepsEverything: false)
+      }
     }
-    let expiration = record.expiration ?? ledger.frames.expiration ?? 0
-    if expiration != 0 && expiration <= unixSeconds || record.ordinal < ledger.ages.end(now: now) {
-      machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
-      return true
-    }
-    let turn = machine.turn()
-    if turn.pacesTokens, let until = machine.pacedUntil(record.tokenHash, now: now) {
-      machine.passed(entry, until: until)
-      return true
-    }
-    guard let session, let template = ledger.frames.request else { return false }
-    let isAgain = entry.position < turn.sent
-    var overrides = RequestOverrides()
-    if !record.isPlain { record.override(&overrides) }
-    let submission = unsafe session.submit(
-      template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides,
-      tag: turn.tag)
-    guard case .submitted(let streamID) = submission else {
-      if submission == .finished { machine.goingAway() }
-      return false
-    }
-    machine.submitted(entry, streamID: streamID, now: now)
-    batch.add(entry, byteCount: ledger.frames.frameByteCount, isAgain: isAgain)
-    if isAgain { context.recorder.resent(1, of: ledger) }
-    return true
   }
 
   /// Passes the session's bytes to the link, as one write unless they are very many. False: there
@@ -399,15 +367,91 @@ extension RingRecord {
   }
 }
 
+/// When notifications are taken.
+private struct TakingTime {
+  let now: Instant
+  let unixSeconds: UInt32
+
+  init(_ loop: any Loop) { (now, unixSeconds) = (loop.now, loop.unixSeconds) }
+}
+
 /// The requests that the next write will carry.
+///
+/// It takes them by itself, with the machine and the session at hand for as long as that takes: to
+/// reach these through their owners again for each request was a tenth of what it costs.
 private struct RequestBatch {
+  /// Makes a request of a notification, with a tag.
+  typealias Submit = (RequestTemplate, RingRecord, CampaignLedger, UInt64) -> HTTP2ClientSession.Submission
+
   private(set) var count = 0
   /// An estimate that decides when the batch is full.
   private(set) var byteCount = 0
   private var againCount = 0
   private var positions: Range<UInt64>?
 
-  mutating func add(_ entry: RequestEntry, byteCount added: Int, isAgain: Bool) {
+  /// Takes up to `count` notifications of a ring, until the batch is full. False: the connection
+  /// takes no more.
+  static func take(
+    _ positions: Range<UInt64>, count: Int, into batch: inout RequestBatch, _ machine: inout RequestMachine,
+    _ context: LaneContext, _ submit: Submit
+  ) -> Bool {
+    let time = TakingTime(context.loop)
+    let (ring, largest) = (context.ring, context.batchByteCount)
+    var ledger: CampaignLedger?
+    var position = positions.lowerBound
+    var left = count
+    while position < positions.upperBound, left > 0, batch.byteCount < largest {
+      let record = ring.record(at: position)
+      let end = position + record.blockCount
+      if record.isNotification {
+        if ledger?.frames.campaign != record.campaign { ledger = context.recorder.ledger(of: record.campaign) }
+        guard let ledger else { return false }
+        let entry = RequestEntry(
+          position: position, end: end, campaign: record.campaign, isInDoubt: record.mayHaveArrived)
+        guard batch.take(entry, record, of: ledger, at: time, &machine, context, submit) else { return false }
+        left -= 1
+      } else {
+        machine.passedPadding(to: end)
+      }
+      position = end
+    }
+    return true
+  }
+
+  /// Makes a request of a notification, or skips it if it must not be sent any more. False: the
+  /// connection takes no more.
+  mutating func take(
+    _ entry: RequestEntry, _ record: RingRecord, of ledger: CampaignLedger, at time: TakingTime,
+    _ machine: inout RequestMachine, _ context: LaneContext, _ submit: Submit
+  ) -> Bool {
+    if ledger.isCancelled {
+      machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
+      return true
+    }
+    let expiration = record.expiration ?? ledger.frames.expiration ?? 0
+    if expiration != 0 && expiration <= time.unixSeconds || record.ordinal < ledger.ages.end(now: time.now) {
+      machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
+      return true
+    }
+    let turn = machine.turn()
+    if turn.pacesTokens, let until = machine.pacedUntil(record.tokenHash, now: time.now) {
+      machine.passed(entry, until: until)
+      return true
+    }
+    guard let template = ledger.frames.request else { return false }
+    let isAgain = entry.position < turn.sent
+    let submission = submit(template, record, ledger, turn.tag)
+    guard case .submitted(let streamID) = submission else {
+      if submission == .finished { machine.goingAway() }
+      return false
+    }
+    machine.submitted(entry, streamID: streamID, now: time.now)
+    add(entry, byteCount: ledger.frames.frameByteCount, isAgain: isAgain)
+    if isAgain { context.recorder.resent(1, of: ledger) }
+    return true
+  }
+
+  private mutating func add(_ entry: RequestEntry, byteCount added: Int, isAgain: Bool) {
     count += 1
     byteCount += added
     if isAgain {

@@ -1,9 +1,9 @@
-internal import PushWire
+package import PushWire
 
 /// The state of a client session. Each event is a method: what follows for the peer is appended to
 /// the output, what follows for the caller becomes an event.
 @safe
-struct HTTP2ClientCore: ~Copyable {
+package struct HTTP2ClientCore: ~Copyable {
   let limits: HTTP2Limits
   private let streamLimitOfOurs: Int
   private let buffers: LoopBuffers
@@ -131,7 +131,10 @@ struct HTTP2ClientCore: ~Copyable {
 
   mutating func setAuthorization(_ value: String?) { requests.setAuthorization(value) }
 
-  mutating func submit(
+  /// See ``HTTP2ClientSession/submit(_:token:identifier:overrides:tag:)``.
+  ///
+  /// - Parameter keepsEverything: the whole reply is kept; see ``HTTP2ClientSession/takeReply(_:)``.
+  package mutating func submit(
     _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
     overrides: borrowing RequestOverrides, tag: UInt64, keepsEverything: Bool
   ) -> HTTP2ClientSession.Submission {
@@ -478,5 +481,15 @@ struct HTTP2ClientCore: ~Copyable {
       unsafe lentBody = unsafe UnsafeMutableRawPointer(mutating: body)
     }
     return event
+  }
+
+  mutating func takeAccepted(_ body: (_ tag: UInt64) -> Void) {
+    guard areSettingsTold else { return }
+    while nextEvent < events.count, case .response(let response) = events[nextEvent], response.status == 200,
+      unsafe response.body.isEmpty
+    {
+      nextEvent += 1
+      body(response.tag)
+    }
   }
 }

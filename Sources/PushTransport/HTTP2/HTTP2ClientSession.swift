@@ -80,6 +80,9 @@ package final class HTTP2ClientSession {
       template, token: token, identifier: identifier, overrides: overrides, tag: tag, keepsEverything: false)
   }
 
+  /// Calls `body` once, which submits any number of requests.
+  package func submitting<Result>(_ body: (inout HTTP2ClientCore) -> Result) -> Result { body(&core) }
+
   /// Submits a request whose whole reply is kept for ``takeReply(_:)`` until after its response
   /// event.
   package func submit(_ template: RequestTemplate, tag: UInt64) -> Submission {
@@ -122,6 +125,9 @@ package final class HTTP2ClientSession {
 
   /// The next event, in order; nil if there is none.
   package func nextEvent() -> HTTP2ClientEvent? { core.takeEvent() }
+
+  /// Takes responses with status 200, up to the next other event, and calls `body` with their tags.
+  package func takeAccepted(_ body: (_ tag: UInt64) -> Void) { core.takeAccepted(body) }
 
   /// The next bytes to send, valid until the next call to any session with the same buffers. Empty
   /// if there is nothing to send.
