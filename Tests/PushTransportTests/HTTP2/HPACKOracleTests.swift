@@ -43,7 +43,7 @@ final class HPACKOracleDecoder {
 
 /// nghttp2's encoder, for comparison.
 @safe
-private final class HPACKOracleEncoder {
+final class HPACKOracleEncoder {
   private var deflater: OpaquePointer?
 
   init() { unsafe nghttp2_hd_deflate_new(&deflater, 4096) }
@@ -85,6 +85,10 @@ struct HPACKOracleTests {
       "apns-topic", ":path", "authorization",
     ]
 
+    init(name: [UInt8], value: [UInt8], isSecret: Bool) {
+      (self.name, self.value, self.isSecret) = (name, value, isSecret)
+    }
+
     init(_ random: inout SeededGenerator) {
       name = Array((Self.names.randomElement(using: &random) ?? "x").utf8)
       let count = Int.random(in: 0..<([1, 8, 60, 700].randomElement(using: &random) ?? 8), using: &random)
@@ -98,7 +102,7 @@ struct HPACKOracleTests {
     }
   }
 
-  private static func decode(_ block: [UInt8], _ decoder: inout HPACKDecoder) -> [String]? {
+  static func decode(_ block: [UInt8], _ decoder: inout HPACKDecoder) -> [String]? {
     unsafe withExactBytes(block) { block in
       var lines: [String] = []
       unsafe decoder.begin(block)

@@ -6,20 +6,17 @@ internal import Testing
 
 /// Frames of a peer, written byte by byte after RFC 9113.
 private enum Peer {
-  static func frame(_ kind: UInt8, _ flags: UInt8 = 0, _ stream: UInt8 = 0, _ payload: [UInt8] = []) -> [UInt8] {
-    [UInt8(payload.count >> 16), UInt8(payload.count >> 8 & 255), UInt8(payload.count & 255), kind, flags, 0, 0, 0]
-      + [stream] + payload
+  static func frame(_ kind: UInt8, _ flags: UInt8 = 0, _ stream: Int32 = 0, _ payload: [UInt8] = []) -> [UInt8] {
+    HTTP2Frames.frame(kind, flags, stream, payload)
   }
 
-  static func settings(_ settings: (UInt8, UInt32)...) -> [UInt8] {
-    frame(4, 0, 0, settings.flatMap { [0, $0.0] + word($0.1) })
-  }
+  static func settings(_ settings: (UInt8, UInt32)...) -> [UInt8] { HTTP2Frames.settings(settings) }
 
-  static func headers(_ stream: UInt8, _ block: [UInt8], flags: UInt8 = 5) -> [UInt8] {
+  static func headers(_ stream: Int32, _ block: [UInt8], flags: UInt8 = 5) -> [UInt8] {
     frame(1, flags, stream, block)
   }
 
-  static func word(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
+  static func word(_ value: UInt32) -> [UInt8] { HTTP2Frames.word(value) }
 
   /// A literal field without an index.
   static func field(_ name: String, _ value: String) -> [UInt8] {
@@ -191,7 +188,7 @@ struct HTTP2PeerTests {
       var pair = try connection()
       if isClosed { hear(Peer.headers(1, Peer.ok), &pair) }
       hear(Peer.headers(1, Peer.ok + added), &pair)
-      for stream in [3, 5] as [UInt8] { hear(Peer.headers(stream, Peer.ok + [0xBE]), &pair) }
+      for stream in [3, 5] as [Int32] { hear(Peer.headers(stream, Peer.ok + [0xBE]), &pair) }
       let identifier = name == "apns-id" ? APNSIdentifier(parsing: value) : nil
       for tag in (isClosed ? 1 : 0)..<3 as Range<UInt64> {
         let wanted: HTTP2Pair.Heard =
