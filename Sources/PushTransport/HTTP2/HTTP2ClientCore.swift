@@ -133,7 +133,7 @@ package struct HTTP2ClientCore: ~Copyable {
 
   /// See ``HTTP2ClientSession/submit(_:token:identifier:overrides:tag:)``.
   ///
-  /// - Parameter keepsEverything: the whole reply is kept; see ``HTTP2ClientSession/takeReply(_:)``.
+  /// - Parameter keepsEverything: of the reply; see ``HTTP2ClientSession/takeReply(_:)``.
   package mutating func submit(
     _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
     overrides: borrowing RequestOverrides, tag: UInt64, keepsEverything: Bool
