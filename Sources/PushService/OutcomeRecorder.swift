@@ -92,6 +92,7 @@ package final class OutcomeRecorder: IntakeRecorder {
   /// Gets outcomes at once.
   private let watcher = Mutex<(any IntakeWatcher)?>(nil)
 
+  package let followers = OutcomeFollowers()
   package let campaigns: CampaignRecorder
   /// Of this process; 0: no other process can use the store.
   let incarnation = Atomic<Int64>(0)
@@ -405,6 +406,7 @@ package final class OutcomeRecorder: IntakeRecorder {
         state.listedCounts[group.app, default: 0] += group.count
       }
     }
+    for app in Set((changes.passed.groups + changes.outcomes.groups).map(\.app)) { followers.tell(app) }
   }
 
   // MARK: Questions

@@ -1,6 +1,6 @@
 internal import NIOCore
 internal import NIOPosix
-internal import PushEngine
+package import PushEngine
 package import PushStore
 internal import PushTransport
 package import PushWire
@@ -19,7 +19,7 @@ package protocol ServiceClock: Sendable {
 
 extension ServiceClock {
   /// Returns when there is a signal, after the duration, or when the task is cancelled.
-  func sleep(for duration: Duration, orUntil signal: ReaderSignal) async {
+  package func sleep(for duration: Duration, orUntil signal: ReaderSignal) async {
     await withDiscardingTaskGroup { tasks in
       tasks.addTask {
         do {

@@ -1,11 +1,11 @@
 internal import Carillon
-internal import PushService
 internal import PushStore
 internal import PushWire
 internal import Support
 internal import Testing
 
 @testable internal import PushServer
+@testable internal import PushService
 
 @Suite("The feed of outcomes")
 struct OutcomeFeedTests {
@@ -39,5 +39,19 @@ struct OutcomeFeedTests {
     #expect(text.contains(#""reference":"order 7""#), "\(text)")
     #expect(text.contains(#""batch":""#), "\(text)")
     #expect(text.hasSuffix(#"],"nextCursor":"1"}"#))
+  }
+
+  @Test("who waits for outcomes of an app is woken by these, and by no other app's")
+  func followers() async {
+    let (followers, clock) = (OutcomeFollowers(), MachineClock())
+    await followers.following("news") { signal in
+      followers.tell("other")
+      let began = clock.uptime
+      await clock.sleep(for: .milliseconds(20), orUntil: signal)
+      #expect(clock.uptime.since(began) >= .milliseconds(20))
+      followers.tell("news")
+      await clock.sleep(for: .seconds(600), orUntil: signal)
+      #expect(clock.uptime.since(began) < .seconds(300))
+    }
   }
 }

@@ -24,7 +24,10 @@ struct OutcomeFeed: Sendable {
     }
   }
 
+  /// Whether somebody still listens is looked at so often.
   private static let pause = Duration.milliseconds(100)
+  /// What comes within this time is told together.
+  private static let gathering = Duration.milliseconds(10)
   /// Other nodes write outcomes, too.
   private static let lookInterval = Duration.seconds(1)
 
@@ -39,14 +42,18 @@ struct OutcomeFeed: Sendable {
     while isOpen: () -> Bool = { true }
   ) async throws -> Page {
     let deadline = clock.uptime + wait
-    while true {
-      let known = recorder.listedCount(app)
-      let page = try await page(app, after: number, limit: limit, separator: separator)
-      guard page.count == 0, clock.uptime < deadline, isOpen() else { return page }
-      let look = min(deadline, clock.uptime + Self.lookInterval)
-      repeat {
-        try await clock.sleep(for: Self.pause)
-      } while recorder.listedCount(app) == known && clock.uptime < look && isOpen()
+    return try await recorder.followers.following(app) { signal in
+      while true {
+        let known = recorder.listedCount(app)
+        let page = try await page(app, after: number, limit: limit, separator: separator)
+        guard page.count == 0, clock.uptime < deadline, isOpen() else { return page }
+        let look = min(deadline, clock.uptime + Self.lookInterval)
+        repeat {
+          await clock.sleep(for: Self.pause, orUntil: signal)
+          try Task.checkCancellation()
+        } while recorder.listedCount(app) == known && clock.uptime < look && isOpen()
+        try await clock.sleep(for: Self.gathering)
+      }
     }
   }
 
