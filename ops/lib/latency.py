@@ -1,9 +1,10 @@
 """Sends single notifications one after the other, and prints how long each took in milliseconds.
 
-usage: latency.py API_PORT KEY APP COUNT GATEWAY_PORT CERTIFICATE KEY_FILE
+usage: latency.py API_PORT KEY APP COUNT GATEWAY_PORT CERTIFICATE KEY_FILE [http2]
 
-It is the app's gateway too, over the binary protocol, which is silent on success. A line has two
-numbers: until the API has answered, and until the notification has come through TLS.
+It is the app's gateway too: over the binary protocol, which is silent on success, or over HTTP/2. A
+line has the times until the API has answered, and until the notification has come through TLS; with
+HTTP/2 also until the gateway's answer has been told as an outcome.
 """
 
 import http.client
@@ -46,6 +47,12 @@ class Gateway:
         except OSError:
             pass
 
+    def note(self, token):
+        with self.changed:
+            if token == self.wanted:
+                self.arrived_at = time.monotonic()
+                self.changed.notify()
+
     def expect(self, token):
         with self.changed:
             self.wanted, self.arrived_at = token, None
@@ -57,9 +64,71 @@ class Gateway:
             return self.arrived_at
 
 
+class Requests(Gateway):
+    """Over HTTP/2: one request at a time, so whatever comes is the one that is expected."""
+
+    def __init__(self, *parameters):
+        super().__init__(*parameters)
+        self.context.set_alpn_protocols(["h2"])
+
+    @staticmethod
+    def frame(kind, flags, stream, payload=b""):
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    def read(self, connection):
+        try:
+            connection = self.context.wrap_socket(connection, server_side=True)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            file = connection.makefile("rb")
+            file.read(24)
+            connection.sendall(self.frame(4, 0, 0))
+            while header := file.read(9):
+                payload = file.read(int.from_bytes(header[:3], "big"))
+                kind, flags, stream = header[3], header[4], int.from_bytes(header[5:], "big")
+                if kind == 4 and not flags & 1:
+                    connection.sendall(self.frame(4, 1, 0))
+                elif kind == 6 and not flags & 1:
+                    connection.sendall(self.frame(6, 1, 0, payload))
+                elif kind == 0 and flags & 1:
+                    self.note(self.wanted)
+                    # What the body took of the window, and `:status: 200`.
+                    window = self.frame(8, 0, 0, len(payload).to_bytes(4, "big")) if payload else b""
+                    connection.sendall(window + self.frame(1, 5, stream, b"\x88"))
+        except OSError:
+            pass
+
+
+class Outcomes:
+    """Follows the stream of an app's outcomes."""
+
+    def __init__(self, port, key, app):
+        self.told = {}
+        self.changed = threading.Condition()
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        connection.request(
+            "GET", f"/v1/apps/{app}/outcomes?wait=60", None,
+            {"Authorization": "Bearer " + key, "Accept": "application/x-ndjson"})
+        threading.Thread(target=self.read, args=(connection,), daemon=True).start()
+
+    def read(self, connection):
+        for line in connection.getresponse():
+            now = time.monotonic()
+            with self.changed:
+                self.told[json.loads(line)["token"]] = now
+                self.changed.notify()
+
+    def time(self, token):
+        with self.changed:
+            if not self.changed.wait_for(lambda: token.hex() in self.told, timeout=60):
+                sys.exit("An outcome has not been told within a minute.")
+            return self.told[token.hex()]
+
+
 def main():
     port, key, app, count = int(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-    gateway = Gateway(int(sys.argv[5]), sys.argv[6], sys.argv[7])
+    has_answers = sys.argv[8:] == ["http2"]
+    gateway = (Requests if has_answers else Gateway)(int(sys.argv[5]), sys.argv[6], sys.argv[7])
+    outcomes = Outcomes(port, key, app) if has_answers else None
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     # The first ones open the connections, and are not counted.
     for number in range(-20, count):
@@ -75,8 +144,9 @@ def main():
         if answer.status != 202:
             sys.exit(f"{answer.status} {text.decode()}")
         arrived = gateway.arrival()
+        times = [answered, arrived] + ([outcomes.time(token)] if outcomes else [])
         if number >= 0:
-            print(f"{(answered - began) * 1000:.3f} {(arrived - began) * 1000:.3f}")
+            print(" ".join(f"{(instant - began) * 1000:.3f}" for instant in times))
 
 
 main()

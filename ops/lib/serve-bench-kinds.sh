@@ -230,9 +230,10 @@ measure_neighbours() {
   done
 }
 
+# ask_small COUNT [http2]
 ask_small() {
   python3 ops/lib/latency.py "${api##*:}" "$key" small "$1" "$gateway" "$work/certificates/server.pem" \
-    "$work/certificates/server.key" >"$work/latency" 2>"$work/latency.log" ||
+    "$work/certificates/server.key" ${2:+"$2"} >"$work/latency" 2>"$work/latency.log" ||
     die "The small app: $(cat "$work/latency.log")"
 }
 free_port() { python3 -c 'import socket; s = socket.create_server(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
@@ -246,6 +247,36 @@ wait_for_children() {
   local child
   for child in $(jobs -p); do
     [[ $child == "$simulator" || $child == "$service" ]] || wait "$child" 2>/dev/null || true
+  done
+}
+
+# Nothing else runs: what a notification takes by itself.
+measure_roundtrip() {
+  local run sync
+  for ((run = 1; run <= runs; run++)); do
+    for sync in always interval; do
+      gateway=$(free_port)
+      app small "$gateway" "  transport: http2\n  connections: { min: 1, max: 1 }\n" >"$work/apps.yaml"
+      configure "$sync" <"$work/apps.yaml"
+      start_service
+      ask_small 1000 http2
+      local column=1 name
+      for name in acknowledged arrived told; do
+        figure roundtrip "$sync-$name-p50" "$(percentile_of "$column" 50)"
+        figure roundtrip "$sync-$name-p99" "$(percentile_of "$column" 99)"
+        column=$((column + 1))
+      done
+      stop_all
+    done
+  done
+  say "1,000 single notifications, one after the other, over HTTP/2, $runs run(s)"
+  for sync in always interval; do
+    summary roundtrip "$sync-acknowledged-p50" "sync: $sync: until the 202, median, ms" 2
+    summary roundtrip "$sync-acknowledged-p99" "sync: $sync: until the 202, 99th percentile, ms" 2
+    summary roundtrip "$sync-arrived-p50" "sync: $sync: until the gateway has it, median, ms" 2
+    summary roundtrip "$sync-arrived-p99" "sync: $sync: until the gateway has it, 99th percentile, ms" 2
+    summary roundtrip "$sync-told-p50" "sync: $sync: until its answer is an outcome, median, ms" 2
+    summary roundtrip "$sync-told-p99" "sync: $sync: until its answer is an outcome, 99th percentile, ms" 2
   done
 }
 
