@@ -91,7 +91,9 @@ package struct BudgetMachine: Sendable {
     if share <= present || isFirst || plantedMistake == .raisesAtOnce {
       (self.share, raises) = (share, [])
     } else {
-      raises.removeAll { $0.from <= now || $0.share > share }
+      raises.removeAll { $0.from <= now }
+      // What is left of it has been this node's since then.
+      raises = raises.map { (min($0.share, share), $0.from) }
       if raises.last.map({ $0.share < share }) ?? true { raises.append((share, now + Self.window)) }
       self.share = present
     }

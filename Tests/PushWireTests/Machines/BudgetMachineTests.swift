@@ -91,6 +91,20 @@ struct BudgetMachineTests {
     }
   }
 
+  @Test("a share that becomes a little less while it waits counts no later")
+  func shrinking() {
+    var machine = BudgetMachine(limit: 100, validity: Self.validity)
+    var now = Instant.start
+    var share = 60.0
+    for _ in 0..<8 {
+      let claim = machine.claim(demand: 100)
+      share = min(claim.share, share - 1)
+      machine.granted(share, besides: [BudgetMachine.Peer(share: 100 - share, demand: 100)], asked: now, now: now)
+      now = now + .milliseconds(250)
+    }
+    #expect(machine.usable(now: now) > 40)
+  }
+
   @Test("shares follow what nodes would use, and one that would use nothing keeps a little")
   func demand() {
     let limit = 900.0
