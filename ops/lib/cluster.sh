@@ -258,7 +258,7 @@ measure_roll() {
   begin "$count" 3 "" --latency 20ms
   start_campaign $((count / 50))
   local number before after
-  until_true 120 "The campaign sends" arrived_are $((count / 10))
+  until_true 120 "All of them send" arrived_are $((count / 4))
   before=$(monotonic)
   for number in 1 2 3; do
     stop_node TERM "$number"
