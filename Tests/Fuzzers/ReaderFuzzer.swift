@@ -15,9 +15,9 @@ public func fuzzReader(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
   func submit(_ limit: Int) {
     for _ in 0..<limit {
       let token = [UInt8](repeating: UInt8(truncatingIfNeeded: tag), count: 32)
-      let result = unsafe token.withUnsafeBytes {
-        unsafe session.submit(
-          template, token: $0, identifier: tag % 2 == 0 ? APNSIdentifier(high: 1, low: tag) : nil, tag: tag)
+      let identifier = tag % 2 == 0 ? APNSIdentifier(high: 1, low: tag) : nil
+      let result = unsafe token.withUnsafeBytes { token in
+        session.submitting { unsafe $0.submit(template, token: token, identifier: identifier, tag: tag) }
       }
       guard case .submitted = result else { return }
       open.insert(tag)

@@ -55,9 +55,9 @@ private final class HTTP2Exchange {
   private func run() throws {
     let size = 9 + Self.block.count
     for index in 0..<Self.count {
-      let submission = unsafe session.submit(
-        template, token: token.readable, identifier: APNSIdentifier(high: tag, low: ~tag),
-        overrides: RequestOverrides(), tag: tag)
+      let submission = session.submitting {
+        unsafe $0.submit(template, token: token.readable, identifier: APNSIdentifier(high: tag, low: ~tag), tag: tag)
+      }
       guard case .submitted(let streamID) = submission else {
         throw WorkloadFailure(description: "a request was not taken")
       }

@@ -161,7 +161,7 @@ final class RequestConversation: Conversation {
         if !record.isPlain { record.override(&overrides) }
         return unsafe requests.submit(
           template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides,
-          tag: tag, keepsEverything: false)
+          tag: tag)
       }
     }
   }

@@ -131,12 +131,16 @@ package struct HTTP2ClientCore: ~Copyable {
 
   mutating func setAuthorization(_ value: String?) { requests.setAuthorization(value) }
 
-  /// See ``HTTP2ClientSession/submit(_:token:identifier:overrides:tag:)``.
+  /// Submits one request.
   ///
-  /// - Parameter keepsEverything: of the reply; see ``HTTP2ClientSession/takeReply(_:)``.
+  /// - Parameters:
+  ///   - token: of the device; ignored if the template has a path of its own.
+  ///   - identifier: the `apns-id`; nil: the service makes one.
+  ///   - tag: returned with the event that ends the stream.
+  ///   - keepsEverything: of the reply; see ``HTTP2ClientSession/takeReply(_:)``.
   package mutating func submit(
     _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
-    overrides: borrowing RequestOverrides, tag: UInt64, keepsEverything: Bool
+    overrides: borrowing RequestOverrides = RequestOverrides(), tag: UInt64, keepsEverything: Bool = false
   ) -> HTTP2ClientSession.Submission {
     guard acceptsRequests else { return .finished }
     guard streams.count < streamLimit else { return .full }

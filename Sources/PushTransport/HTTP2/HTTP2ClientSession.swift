@@ -1,4 +1,4 @@
-package import PushWire
+internal import PushWire
 
 /// The client's side of one HTTP/2 connection, without a socket or a clock: bytes in, events out;
 /// requests in, bytes out.
@@ -50,7 +50,7 @@ package final class HTTP2ClientSession {
   /// peer's SETTINGS arrive.
   package var streamLimit: Int { core.streamLimit }
 
-  /// How many requests ``submit(_:token:identifier:overrides:tag:)`` takes now.
+  /// How many requests ``submitting(_:)`` takes now.
   package var availableStreamCount: Int { acceptsRequests ? max(0, streamLimit - openStreamCount) : 0 }
 
   /// False once the connection is going away or has failed.
@@ -66,21 +66,8 @@ package final class HTTP2ClientSession {
   /// certificate.
   package func setAuthorization(_ value: String?) { core.setAuthorization(value) }
 
-  /// Submits one request. Its bytes come with the next ``output(limit:)``.
-  ///
-  /// - Parameters:
-  ///   - token: of the device; ignored if the template has a path of its own.
-  ///   - identifier: the `apns-id`; nil: the service makes one.
-  ///   - tag: returned with the event that ends the stream.
-  package func submit(
-    _ template: RequestTemplate, token: UnsafeRawBufferPointer, identifier: APNSIdentifier?,
-    overrides: RequestOverrides = RequestOverrides(), tag: UInt64
-  ) -> Submission {
-    unsafe core.submit(
-      template, token: token, identifier: identifier, overrides: overrides, tag: tag, keepsEverything: false)
-  }
-
-  /// Calls `body` once, which submits any number of requests.
+  /// Calls `body` once, which submits any number of requests. Their bytes come with the next
+  /// ``output(limit:)``.
   package func submitting<Result>(_ body: (inout HTTP2ClientCore) -> Result) -> Result { body(&core) }
 
   /// Submits a request whose whole reply is kept for ``takeReply(_:)`` until after its response

@@ -91,8 +91,8 @@ final class HTTP2TestClient: LinkDelegate, @unchecked Sendable {
         unsafe TokenBytes(
           bytes: withUnsafeBytes(of: tag.bigEndian) { unsafe Array($0) } + [UInt8](repeating: 7, count: 24))?.bytes
         ?? []
-      let submission = unsafe token.withUnsafeBytes {
-        unsafe session.submit(template, token: $0, identifier: identifiers[tag], tag: tag)
+      let submission = unsafe token.withUnsafeBytes { token in
+        session.submitting { unsafe $0.submit(template, token: token, identifier: identifiers[tag], tag: tag) }
       }
       guard case .submitted = submission else { break }
       submitted += 1

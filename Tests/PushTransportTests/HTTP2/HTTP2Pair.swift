@@ -61,8 +61,10 @@ struct HTTP2Pair {
     _ template: RequestTemplate = template, token: [UInt8] = token, identifier: APNSIdentifier? = nil,
     overrides: RequestOverrides = .init(), tag: UInt64
   ) -> HTTP2ClientSession.Submission {
-    unsafe token.withUnsafeBytes {
-      unsafe client.submit(template, token: $0, identifier: identifier, overrides: overrides, tag: tag)
+    unsafe token.withUnsafeBytes { token in
+      client.submitting {
+        unsafe $0.submit(template, token: token, identifier: identifier, overrides: overrides, tag: tag)
+      }
     }
   }
 
