@@ -36,6 +36,7 @@ internal import Testing
     }
     var network = NetworkFaults()
     network.latency = 200_000...400_000
+    // Of the writes, and a lane with a limit makes many small ones.
     network.resetPerMille = 3
     let dialer = SimulatedDialer(loop: loop, service: service, faults: network, seed: seed)
     let app = App(configuration: rules, dialer: dialer, loops: [loop], seed: seed)

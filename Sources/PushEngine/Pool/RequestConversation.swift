@@ -148,7 +148,7 @@ final class RequestConversation: Conversation {
   /// more.
   private func take(from: UInt64, to: UInt64, count: Int) -> Bool {
     submitting { submit in
-      RequestBatch.take(from..<to, count: count, into: &batch, &machine, context, submit)
+      batch.take(from..<to, count: count, &machine, context, submit)
     }
   }
 
@@ -389,18 +389,18 @@ private struct RequestBatch {
   private var againCount = 0
   private var positions: Range<UInt64>?
 
-  /// Takes up to `count` notifications of a ring, until the batch is full. False: the connection
+  /// Takes up to `limit` notifications of a ring, until the batch is full. False: the connection
   /// takes no more.
-  static func take(
-    _ positions: Range<UInt64>, count: Int, into batch: inout RequestBatch, _ machine: inout RequestMachine,
-    _ context: LaneContext, _ submit: Submit
+  mutating func take(
+    _ positions: Range<UInt64>, count limit: Int, _ machine: inout RequestMachine, _ context: LaneContext,
+    _ submit: Submit
   ) -> Bool {
     let time = TakingTime(context.loop)
     let (ring, largest) = (context.ring, context.batchByteCount)
     var ledger: CampaignLedger?
     var position = positions.lowerBound
-    var left = count
-    while position < positions.upperBound, left > 0, batch.byteCount < largest {
+    var left = limit
+    while position < positions.upperBound, left > 0, byteCount < largest {
       let record = ring.record(at: position)
       let end = position + record.blockCount
       if record.isNotification {
@@ -408,7 +408,7 @@ private struct RequestBatch {
         guard let ledger else { return false }
         let entry = RequestEntry(
           position: position, end: end, campaign: record.campaign, isInDoubt: record.mayHaveArrived)
-        guard batch.take(entry, record, of: ledger, at: time, &machine, context, submit) else { return false }
+        guard take(entry, record, of: ledger, at: time, &machine, context, submit) else { return false }
         left -= 1
       } else {
         machine.passedPadding(to: end)

@@ -86,8 +86,8 @@ package struct SecondLimit: Sendable {
   /// What may leave at once: what leaves within this time. Whoever is woken later than that has
   /// lost the rest.
   package static let evenSpan = Duration.milliseconds(25)
-  /// How much more than the rate what was late may leave with. With more, a pause would still be
-  /// one a second later, and so would be the burst at its end.
+  /// How much more than the rate what was late may leave with. With more, nothing would be
+  /// left for the same moment of the next second, which would be a pause again, with a burst after.
   package static let catchUp = 0.02
   /// Less than leaves within this time is not worth a write.
   private static let portionSpan = Duration.milliseconds(4)

@@ -13,7 +13,6 @@ private struct ExchangeConnection: ~Copyable {
   struct Answer {
     var status: UInt16
     var identifier: APNSIdentifier?
-    var retryAfter: UInt32?
     var body: [UInt8]
   }
 
@@ -50,7 +49,7 @@ private struct ExchangeConnection: ~Copyable {
 
   private mutating func settings(_ sizes: [Int]) {
     self.sizes.append(sizes)
-    hear(HTTP2Frames.settings(sizes.map { (1, UInt32($0)) }))
+    hear(sizes.count == 2 ? Peer.settings((1, UInt32(sizes[0])), (1, UInt32(sizes[1]))) : Peer.settings())
   }
 
   private mutating func hear(_ bytes: [UInt8]) {
@@ -105,7 +104,7 @@ private struct ExchangeConnection: ~Copyable {
     if isFirst { pair.toServer.removeFirst(HTTP2Frame.preface.utf8CodeUnitCount) }
     isFirst = false
     var byteCount = 0
-    for frame in HTTP2Frames.frames(pair.toServer) {
+    for frame in Peer.frames(pair.toServer) {
       switch frame.kind {
       case 0: byteCount += frame.payload.count
       case 1:
@@ -123,7 +122,7 @@ private struct ExchangeConnection: ~Copyable {
       }
     }
     pair.toServer = []
-    if byteCount > 0 { hear(HTTP2Frames.frame(8, 0, 0, HTTP2Frames.word(UInt32(byteCount)))) }
+    if byteCount > 0 { hear(Peer.frame(8, 0, 0, Peer.word(UInt32(byteCount)))) }
   }
 
   private mutating func answer() {
@@ -140,15 +139,14 @@ private struct ExchangeConnection: ~Copyable {
       }
       if random.chance(30) { fields.append(("apns-unique-id", "\(APNSIdentifier(high: random.next(), low: 1))")) }
       if status >= 429, random.chance(50) {
-        answer.retryAfter = UInt32.random(in: 0...3, using: &random)
-        fields.append(("retry-after", "\(answer.retryAfter ?? 0)"))
+        fields.append(("retry-after", "\(Int.random(in: 0...3, using: &random))"))
       }
       if random.chance(10) { fields.append(("x-\(random.next() % 50)", "\(random.next())")) }
       if random.chance(10) { fields.append(("server", String(repeating: "s", count: Int(random.next() % 300)))) }
       bytes += frames(streamID, fields, endsStream: answer.body.isEmpty)
       if !answer.body.isEmpty {
         let hasTrailers = random.chance(10)
-        bytes += HTTP2Frames.frame(0, hasTrailers ? 0 : 1, streamID, answer.body)
+        bytes += Peer.frame(0, hasTrailers ? 0 : 1, streamID, answer.body)
         if hasTrailers { bytes += frames(streamID, [("x-trailer", "\(random.next() % 9)")], endsStream: true) }
       }
       answers[tag] = answer
@@ -167,14 +165,14 @@ private struct ExchangeConnection: ~Copyable {
     let end: UInt8 = endsStream ? 1 : 0
     if random.chance(10), block.count > 1 {
       let cut = Int.random(in: 0..<block.count, using: &random)
-      return HTTP2Frames.frame(1, end, streamID, Array(block[..<cut]))
-        + HTTP2Frames.frame(9, 4, streamID, Array(block[cut...]))
+      return Peer.frame(1, end, streamID, Array(block[..<cut]))
+        + Peer.frame(9, 4, streamID, Array(block[cut...]))
     }
     if random.chance(10) {
       let padding = [UInt8](repeating: 0, count: Int.random(in: 0...9, using: &random))
-      return HTTP2Frames.frame(1, 12 | end, streamID, [UInt8(padding.count)] + block + padding)
+      return Peer.frame(1, 12 | end, streamID, [UInt8(padding.count)] + block + padding)
     }
-    return HTTP2Frames.frame(1, 4 | end, streamID, block)
+    return Peer.frame(1, 4 | end, streamID, block)
   }
 
   private mutating func judge() {

@@ -5,27 +5,6 @@ internal import Testing
 @testable internal import PushTransport
 
 /// Frames of a peer, written byte by byte after RFC 9113.
-private enum Peer {
-  static func frame(_ kind: UInt8, _ flags: UInt8 = 0, _ stream: Int32 = 0, _ payload: [UInt8] = []) -> [UInt8] {
-    HTTP2Frames.frame(kind, flags, stream, payload)
-  }
-
-  static func settings(_ settings: (UInt8, UInt32)...) -> [UInt8] { HTTP2Frames.settings(settings) }
-
-  static func headers(_ stream: Int32, _ block: [UInt8], flags: UInt8 = 5) -> [UInt8] {
-    frame(1, flags, stream, block)
-  }
-
-  static func word(_ value: UInt32) -> [UInt8] { HTTP2Frames.word(value) }
-
-  /// A literal field without an index.
-  static func field(_ name: String, _ value: String) -> [UInt8] {
-    [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
-  }
-
-  static let ok: [UInt8] = [0x88]
-}
-
 @Suite("A peer's frames")
 struct HTTP2PeerTests {
   /// A client with requests on streams 1, 3 and 5, whose peer has sent SETTINGS.

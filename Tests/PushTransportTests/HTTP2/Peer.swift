@@ -1,7 +1,7 @@
 @testable internal import PushTransport
 
 /// Frames of a peer, byte by byte.
-enum HTTP2Frames {
+enum Peer {
   struct Frame {
     let kind: UInt8
     let flags: UInt8
@@ -14,9 +14,20 @@ enum HTTP2Frames {
     return length + [kind, flags] + word(UInt32(stream)) + payload
   }
 
-  static func settings(_ settings: [(UInt8, UInt32)]) -> [UInt8] {
+  static func settings(_ settings: (UInt8, UInt32)...) -> [UInt8] {
     frame(4, 0, 0, settings.flatMap { [0, $0.0] + word($0.1) })
   }
+
+  static func headers(_ stream: Int32, _ block: [UInt8], flags: UInt8 = 5) -> [UInt8] {
+    frame(1, flags, stream, block)
+  }
+
+  /// A literal field without an index.
+  static func field(_ name: String, _ value: String) -> [UInt8] {
+    [0, UInt8(name.utf8.count)] + Array(name.utf8) + [UInt8(value.utf8.count)] + Array(value.utf8)
+  }
+
+  static let ok: [UInt8] = [0x88]
 
   static func word(_ value: UInt32) -> [UInt8] { (0..<4).map { UInt8(truncatingIfNeeded: value >> (24 - 8 * $0)) } }
 
