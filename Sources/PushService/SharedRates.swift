@@ -32,6 +32,9 @@ final class SharedRates: Sendable {
     var machine: BudgetMachine
     var wantsMore = false
 
+    /// The next exchange may change its share.
+    var isMoving: Bool { wantsMore || machine.isHolding }
+
     func apply(now: Instant) { limited.use(machine.usable(now: now), for: machine.remaining(now: now)) }
   }
 
@@ -66,10 +69,11 @@ final class SharedRates: Sendable {
     // Limits of which the store may have a share of this process.
     var known: Set<String> = []
     while !Task.isCancelled {
-      let isNew = update(&entries)
+      // Others wait for the share of a limit that is not needed any more.
+      let isNew = update(&entries) || known != Set(entries.keys)
       for entry in entries.values where entry.machine.isRaising { entry.apply(now: clock.uptime) }
       looks += 1
-      if isNew || looks >= idleRareness || entries.values.contains(where: \.wantsMore) {
+      if isNew || looks >= idleRareness || entries.values.contains(where: \.isMoving) {
         looks = 0
         let now = clock.uptime
         number += 1
@@ -115,7 +119,7 @@ final class SharedRates: Sendable {
       let use = entry.limited.takeUse()
       entry.wantsMore = use.wantsMore
       let claim = entry.machine.claim(
-        demand: use.wantsMore ? entry.machine.limit : Double(use.count) / seconds * Self.headroom)
+        demand: use.wantsMore ? entry.machine.limit : Double(use.count) / seconds * Self.headroom, now: now)
       entry.apply(now: now)
       entries[name] = entry
       claims.append(

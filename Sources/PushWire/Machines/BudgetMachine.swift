@@ -39,7 +39,12 @@ package struct BudgetMachine: Sendable {
   private var raises: [(share: Double, from: Instant)] = []
   private var validUntil: Instant?
   private var peers: [Peer] = []
+  /// The most that was wanted lately, and when.
+  private var held = (demand: 0.0, at: Instant.start)
 
+  /// How long a share is kept that is not used: a sender that waits for its work, its journal or
+  /// the store for a moment would need another second to have the share back.
+  package static let hold = Duration.seconds(1)
   /// The part of the limit that all nodes have alike, so that one that begins to send need not wait
   /// until others use less.
   package static let evenPart = 0.1
@@ -59,14 +64,21 @@ package struct BudgetMachine: Sendable {
   /// Whether more will be usable, or is by now.
   package var isRaising: Bool { !raises.isEmpty }
 
+  /// Whether less is wanted than was claimed: a later claim will say so.
+  package private(set) var isHolding = false
+
   /// How long what is usable now may be used.
   package func remaining(now: Instant) -> Duration { validUntil.map { $0 > now ? $0.since(now) : .zero } ?? .zero }
 
   /// Asks for the share that fits what the nodes would use. What is less counts from now on.
   ///
-  /// - Parameter demand: what the node would use per second, by what it has used lately.
-  package mutating func claim(demand: Double) -> Claim {
-    let demand = min(max(0, demand), limit)
+  /// - Parameter demand: what the node would use per second, by what it has used since the last
+  ///   claim.
+  package mutating func claim(demand: Double, now: Instant) -> Claim {
+    let wanted = min(max(0, demand), limit)
+    isHolding = held.demand > wanted && now.since(held.at) < Self.hold
+    if !isHolding { held = (wanted, now) }
+    let demand = min(held.demand, limit)
     let all = peers.reduce(demand) { $0 + min($1.demand, limit) }
     let count = Double(peers.count + 1)
     let even = limit * Self.evenPart / count

@@ -6,9 +6,7 @@
 /// ``excess`` above the rate.
 package struct SendingRate: Sendable {
   private var bucket: TokenBucket
-  /// What was sent lately, so that no second has more than ``limit``.
-  private var lastSecond = LastSecond()
-  private var limit: Int
+  private var lastSecond: LastSecond
   /// Whether anything was sent. Before that no time is lost, so none is caught up.
   private var hasBegun = false
 
@@ -23,13 +21,14 @@ package struct SendingRate: Sendable {
     bucket = TokenBucket(
       perSecond: perSecond, burst: Self.burst(perSecond: perSecond),
       initial: Double(Self.unconnectedLimit(perSecond: perSecond)), now: now)
-    limit = Self.limit(perSecond: perSecond)
+    lastSecond = LastSecond(limit: Self.limit(perSecond: perSecond))
   }
 
-  /// Another rate from now on. What was sent lately counts.
+  /// Another rate from now on. What was sent lately counts, and a second that begins before a lower
+  /// rate may have as many as before.
   package mutating func change(perSecond: Double, now: Instant) {
     bucket.change(perSecond: perSecond, burst: Self.burst(perSecond: perSecond), now: now)
-    limit = Self.limit(perSecond: perSecond)
+    lastSecond.change(limit: Self.limit(perSecond: perSecond), now: now)
   }
 
   private static func burst(perSecond: Double) -> Double { 1 + perSecond * lateness.inSeconds }
@@ -46,7 +45,7 @@ package struct SendingRate: Sendable {
   /// Takes as many as there are now, at most `count`.
   package mutating func take(upTo count: Int, now: Instant) -> Int {
     begin(now: now)
-    let taken = bucket.take(upTo: min(count, limit - min(limit, lastSecond.count(now: now))), now: now)
+    let taken = bucket.take(upTo: min(count, lastSecond.room(now: now)), now: now)
     lastSecond.add(taken, now: now)
     return taken
   }
@@ -62,7 +61,7 @@ package struct SendingRate: Sendable {
   /// When the next one can be taken.
   package mutating func nextAt(now: Instant) -> Instant {
     guard hasBegun else { return now }
-    return max(bucket.nextAt(now: now), lastSecond.time(until: limit - 1, now: now))
+    return max(bucket.nextAt(now: now), lastSecond.nextAt(now: now))
   }
 
   private mutating func begin(now: Instant) {
@@ -78,8 +77,7 @@ package struct SendingRate: Sendable {
 /// again, and if the way is a little faster then, the gateway has both within a second. So it also
 /// leaves evenly.
 package struct SecondLimit: Sendable {
-  private var lastSecond = LastSecond()
-  private var limit: Int
+  private var lastSecond: LastSecond
   private var evenness: TokenBucket
   private var portion: Double
 
@@ -95,15 +93,15 @@ package struct SecondLimit: Sendable {
   /// - Parameter perSecond: notifications, above zero. A second has at most ``SendingRate/excess``
   ///   more.
   package init(perSecond: Double, now: Instant) {
-    limit = SendingRate.limit(perSecond: perSecond)
+    lastSecond = LastSecond(limit: SendingRate.limit(perSecond: perSecond))
     let burst = Self.burst(perSecond: perSecond)
     evenness = TokenBucket(perSecond: perSecond * (1 + Self.catchUp), burst: burst, now: now)
     portion = max(1, perSecond * Self.portionSpan.inSeconds)
   }
 
-  /// Another rate from now on. What was sent lately counts.
+  /// Another rate from now on; see ``SendingRate/change(perSecond:now:)``.
   package mutating func change(perSecond: Double, now: Instant) {
-    limit = SendingRate.limit(perSecond: perSecond)
+    lastSecond.change(limit: SendingRate.limit(perSecond: perSecond), now: now)
     let burst = Self.burst(perSecond: perSecond)
     evenness.change(perSecond: perSecond * (1 + Self.catchUp), burst: burst, now: now)
     portion = max(1, perSecond * Self.portionSpan.inSeconds)
@@ -113,7 +111,7 @@ package struct SecondLimit: Sendable {
 
   /// Takes as many as there are now, at most `count`, but no few of many.
   package mutating func take(upTo count: Int, now: Instant) -> Int {
-    let wanted = min(count, limit - min(limit, lastSecond.count(now: now)))
+    let wanted = min(count, lastSecond.room(now: now))
     guard evenness.nextAt(min(Double(wanted), portion), now: now) <= now else { return 0 }
     let taken = evenness.take(upTo: wanted, now: now)
     lastSecond.add(taken, now: now)
@@ -128,7 +126,7 @@ package struct SecondLimit: Sendable {
 
   /// When the next ones can be taken.
   package mutating func nextAt(now: Instant) -> Instant {
-    max(evenness.nextAt(portion, now: now), lastSecond.time(until: limit - 1, now: now))
+    max(evenness.nextAt(portion, now: now), lastSecond.nextAt(now: now))
   }
 }
 
@@ -138,10 +136,38 @@ private struct LastSecond {
   private static let slotCount: UInt64 = 1_001
   private static let slotNanoseconds: UInt64 = 1_000_000_000 / 1_000
 
+  /// The most in any second.
+  private var limit: Int
+  /// Larger limits, the largest first, and when the last second ends that begins before the limit
+  /// became less. Otherwise whoever gives up a part of a rate would have to pause first.
+  private var formerLimits: [(limit: Int, until: Instant)] = []
   private var slots = [Int32](repeating: 0, count: Int(slotCount))
   private var total = 0
   /// The number of the newest slot.
   private var newest: UInt64 = 0
+
+  init(limit: Int) { self.limit = limit }
+
+  mutating func change(limit: Int, now: Instant) {
+    if limit < self.limit { formerLimits.append((self.limit, now + .seconds(1))) }
+    self.limit = limit
+    formerLimits.removeAll { $0.limit <= limit || $0.until <= now }
+  }
+
+  /// How many may be sent now.
+  mutating func room(now: Instant) -> Int {
+    let most = formerLimits.first { now < $0.until }?.limit ?? limit
+    return max(0, most - count(now: now))
+  }
+
+  /// When one more may be sent; `now` if that is so already.
+  mutating func nextAt(now: Instant) -> Instant {
+    for former in formerLimits {
+      let time = time(until: former.limit - 1, now: now)
+      if time < former.until { return time }
+    }
+    return time(until: limit - 1, now: now)
+  }
 
   /// - Parameter count: negative: so many of those that were just added were not sent.
   mutating func add(_ count: Int, now: Instant) {
@@ -153,13 +179,13 @@ private struct LastSecond {
     total += Int(added)
   }
 
-  mutating func count(now: Instant) -> Int {
+  private mutating func count(now: Instant) -> Int {
     advance(now: now)
     return total
   }
 
   /// When no more than `count` are left; `now` if that is so already.
-  mutating func time(until count: Int, now: Instant) -> Instant {
+  private mutating func time(until count: Int, now: Instant) -> Instant {
     advance(now: now)
     var left = total
     guard left > max(0, count) else { return now }

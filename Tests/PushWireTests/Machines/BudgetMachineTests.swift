@@ -51,7 +51,7 @@ struct BudgetMachineTests {
       case ..<7 where nodes[index].isAlive:
         // Whoever asks again has lost the answer before.
         nodes[index].answer = nil
-        let claim = nodes[index].machine.claim(demand: nodes[index].demand)
+        let claim = nodes[index].machine.claim(demand: nodes[index].demand, now: now)
         guard random.chance(80) else { break }
         let others = stored.indices.filter { $0 != index }.compactMap { stored[$0] }
         let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
@@ -85,7 +85,7 @@ struct BudgetMachineTests {
     let peer = BudgetMachine.Peer(share: 50, demand: 100)
     for step in 0..<40 {
       let now = Instant.start + .milliseconds(step * 100)
-      _ = machine.claim(demand: 100)
+      _ = machine.claim(demand: 100, now: now)
       machine.granted(50, besides: [peer], asked: now, now: now)
       #expect(machine.usable(now: now) == (step > 10 ? 50 : 0), "\(step)")
     }
@@ -97,12 +97,29 @@ struct BudgetMachineTests {
     var now = Instant.start
     var share = 60.0
     for _ in 0..<8 {
-      let claim = machine.claim(demand: 100)
+      let claim = machine.claim(demand: 100, now: now)
       share = min(claim.share, share - 1)
       machine.granted(share, besides: [BudgetMachine.Peer(share: 100 - share, demand: 100)], asked: now, now: now)
       now = now + .milliseconds(250)
     }
     #expect(machine.usable(now: now) > 40)
+  }
+
+  @Test("a node that has nothing to send for a moment keeps its share, and gives it up after that")
+  func moment() {
+    var machine = BudgetMachine(limit: 100, validity: Self.validity)
+    let peer = BudgetMachine.Peer(share: 50, demand: 100)
+    var shares: [Double] = []
+    for step in 0..<40 {
+      let now = Instant.start + .milliseconds(step * 100)
+      let claim = machine.claim(demand: step < 20 || step == 25 ? 100 : 0, now: now)
+      machine.granted(claim.share, besides: [peer], asked: now, now: now)
+      shares.append(machine.usable(now: now))
+      let isHeld = (20..<35).contains(step) && step != 25
+      #expect(machine.isHolding == isHeld, "\(step)")
+    }
+    #expect(shares[15..<35].allSatisfy { $0 == 50 })
+    #expect(shares[35..<40].allSatisfy { $0 == 5 })
   }
 
   @Test("shares follow what nodes would use, and one that would use nothing keeps a little")
@@ -113,11 +130,11 @@ struct BudgetMachineTests {
     func settle(_ demands: [Double]) -> [Double] {
       for round in 0..<6 {
         for index in machines.indices {
-          let claim = machines[index].claim(demand: demands[index])
+          let now = Instant.start + .seconds(round)
+          let claim = machines[index].claim(demand: demands[index], now: now)
           let others = stored.indices.filter { $0 != index }.map { stored[$0] }
           let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
           stored[index] = .init(share: share, demand: claim.demand)
-          let now = Instant.start + .seconds(round)
           machines[index].granted(share, besides: others, asked: now, now: now)
         }
       }

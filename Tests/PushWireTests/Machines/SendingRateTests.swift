@@ -126,6 +126,45 @@ struct SendingRateTests {
     #expect(Double(tenth.most) <= rate * (0.1 * 1.02 + 0.025) + 2, "seed \(seed)")
   }
 
+  @Test(
+    "a rate that changes: no second has more than its largest rate allows, and a lower one is no reason to pause",
+    arguments: 1...40 as ClosedRange<UInt64>)
+  func changing(seed: UInt64) {
+    var random = SeededGenerator(seed: seed)
+    var now = Instant.start
+    var rate = 10_000.0
+    var reader = SendingRate(perSecond: rate, now: now)
+    var connections = SecondLimit(perSecond: rate, now: now)
+    var waiting = 0
+    var (changedAt, lastAt) = (now, now)
+    // The rates that a second up to now has had, and what was sent in it.
+    var rates = [(perSecond: rate, until: Instant?.none)]
+    var sent: [(count: Int, at: Instant)] = []
+    for step in 0..<6_000 {
+      now = now + .milliseconds(Int64.random(in: 1...4, using: &random))
+      if now.since(changedAt) > .milliseconds(Int64.random(in: 50...3_000, using: &random)) {
+        rates[rates.count - 1].until = now
+        rate = max(2_000, min(20_000, rate * Double.random(in: 0.5...1.5, using: &random)))
+        rates.append((rate, nil))
+        reader.change(perSecond: rate, now: now)
+        connections.change(perSecond: rate, now: now)
+        changedAt = now
+      }
+      waiting += reader.take(upTo: 1_000, now: now)
+      let taken = connections.take(upTo: waiting, now: now)
+      waiting -= taken
+      if taken > 0 {
+        sent.append((taken, now))
+        lastAt = now
+      }
+      sent.removeAll { now.since($0.at) >= .seconds(1) }
+      rates.removeAll { $0.until.map { now.since($0) >= .seconds(1) } ?? false }
+      let most = rates.map(\.perSecond).max() ?? 0
+      #expect(Double(sent.reduce(0) { $0 + $1.count }) <= most * 1.005 + 1, "seed \(seed), step \(step)")
+      #expect(now.since(lastAt) < .milliseconds(100), "seed \(seed), step \(step)")
+    }
+  }
+
   @Test("what was late leaves evenly")
   func lateness() {
     var rate = SendingRate(perSecond: 10_000, now: .start)
