@@ -33,13 +33,12 @@ let package = Package(
   ],
   targets: [
     .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
-    .systemLibrary(name: "CNGHTTP2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev"])]),
     .systemLibrary(name: "CLZ4", pkgConfig: "liblz4", providers: [.apt(["liblz4-dev"])]),
 
     .target(name: "PushWire", swiftSettings: settings),
     .target(name: "PushJournal", dependencies: ["CLZ4"], swiftSettings: settings),
     .target(
-      name: "PushTransport", dependencies: ["PushWire", "COpenSSL", "CNGHTTP2", nioCore, nioPosix],
+      name: "PushTransport", dependencies: ["PushWire", "COpenSSL", nioCore, nioPosix],
       swiftSettings: settings),
     .target(name: "PushEngine", dependencies: ["PushWire", "PushTransport", "PushJournal"], swiftSettings: settings),
 

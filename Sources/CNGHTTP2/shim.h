@@ -1,13 +1,10 @@
 // nghttp2 as Swift sees it, and the memory that a session works in.
 #pragma once
 #include <nghttp2/nghttp2.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-static inline int carillon_bytes_equal(const void *left, const void *right, size_t count) { return memcmp(left, right, count) == 0; }
 
 // nghttp2 allocates some six times for a request. With a thousand streams open that is more than
 // malloc's per-thread lists hold, so what it has freed is kept in lists of our own, by size: in a
@@ -155,8 +152,3 @@ static inline void carillon_h2_memory_free(carillon_h2_memory *memory) {
   }
   free(memory);
 }
-
-// What malloc keeps for later: the bytes of all arenas that nobody uses.
-static inline size_t carillon_heap_free_bytes(void) { return mallinfo2().fordblks; }
-// Gives the whole pages among them back to the system.
-static inline void carillon_heap_trim(void) { (void)malloc_trim(0); }

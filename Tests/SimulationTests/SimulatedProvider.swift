@@ -1,4 +1,5 @@
 internal import PushEngine
+internal import PushGateway
 internal import PushTransport
 internal import PushWire
 internal import Support

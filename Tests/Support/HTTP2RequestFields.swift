@@ -1,4 +1,4 @@
-package import PushTransport
+package import PushGateway
 
 extension HTTP2Request {
   /// The first value of a field; nil if there is none. The name must be in lower case.

@@ -7,12 +7,12 @@ enum Arrows {
   static let allowed: [String: Set<String>] = [
     "PushWire": [],
     "PushJournal": ["CLZ4"],
-    "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL", "CNGHTTP2"],
+    "PushTransport": ["PushWire", "NIOCore", "NIOPosix", "COpenSSL"],
     "PushStore": [],
     "PushStoreSQLite": ["PushStore", "GRDB", "GRDBSQLite", "Foundation"],
     "PushStorePostgreSQL": ["PushStore", "CPostgreSQL"],
     "PushEngine": ["PushWire", "PushTransport", "PushJournal"],
-    "PushGateway": ["PushWire", "PushTransport", "NIOCore", "NIOPosix"],
+    "PushGateway": ["PushWire", "PushTransport", "CNGHTTP2", "NIOCore", "NIOPosix"],
     "Carillon": [
       "PushWire", "PushTransport", "PushJournal", "PushEngine", "NIOPosix", "ServiceLifecycle", "Logging", "Foundation",
     ],
@@ -24,7 +24,7 @@ enum Arrows {
     ],
     "PushServer": [
       "Carillon", "PushSend", "PushService", "PushEngine", "PushStore", "PushStoreSQLite", "PushStorePostgreSQL",
-      "PushTransport", "PushWire",
+      "PushTransport", "PushWire", "CHeap",
       "Hummingbird", "HummingbirdCore", "HTTPTypes", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTPTypes",
       "NIOHTTPTypesHTTP1",
       "ServiceLifecycle", "UnixSignals", "Logging", "Yams", "Foundation",
@@ -44,7 +44,7 @@ enum Arrows {
 
   /// C libraries with the only module that may import them.
   static let onlyImporter: [String: String] = [
-    "COpenSSL": "PushTransport", "CNGHTTP2": "PushTransport", "CLZ4": "PushJournal",
+    "COpenSSL": "PushTransport", "CNGHTTP2": "PushGateway", "CHeap": "PushServer", "CLZ4": "PushJournal",
     "CPostgreSQL": "PushStorePostgreSQL",
   ]
 

@@ -39,7 +39,7 @@ enum Rules {
     ("Sources/PushWire/JSON/", "JSON is scanned as raw bytes"),
     ("Sources/PushWire/HTTP2/", "identifiers, dates and error bodies are read and written as raw bytes"),
     ("Sources/PushWire/HPACK/", "header blocks are read in place"),
-    ("Sources/PushTransport/HTTP2/", "frames are read and written in raw memory; nghttp2 is a C library"),
+    ("Sources/PushTransport/HTTP2/", "frames are read and written in raw memory"),
     ("Sources/PushJournal/Segment/", "frames are laid out in raw memory for LZ4, and files are the kernel's"),
     ("Sources/PushJournal/Commit/", "records are copied into blocks; the lock and the thread are the C library's"),
     ("Sources/PushJournal/Recovery/", "records are handed out in place, where LZ4 has put them"),
@@ -51,6 +51,7 @@ enum Rules {
     ("Sources/PushEngine/Pool/", "lanes pack frames into the batch buffer and take raw bytes from the link"),
     ("Sources/PushStoreSQLite/Blob.swift", "the bytes of a column are SQLite's"),
     ("Sources/PushStorePostgreSQL/Connection/", "libpq is a C library"),
+    ("Sources/PushGateway/HTTP2/", "nghttp2 is a C library"),
     ("Sources/PushGateway/Service/", "requests are checked in nghttp2's buffers"),
     ("Sources/PushGateway/Truth/", "the record hashes tokens and payloads in place"),
     ("Sources/PushGateway/Listener/", "the listener hands the link's raw bytes to sessions"),
@@ -70,7 +71,7 @@ enum Rules {
   /// "Sync:".
   static let uncheckedFolders = [
     "Sources/PushTransport/Ring/", "Sources/PushTransport/TLS/", "Sources/PushTransport/HTTP2/",
-    "Sources/PushTransport/Loop/", "Sources/PushWire/Binary/",
+    "Sources/PushTransport/Loop/", "Sources/PushGateway/HTTP2/", "Sources/PushWire/Binary/",
     "Sources/PushJournal/Commit/", "Sources/PushJournal/Segment/", "Sources/PushEngine/Campaign/Audience",
     "Sources/PushStorePostgreSQL/Connection/", "Tests/",
   ]

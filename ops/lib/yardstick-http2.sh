@@ -4,7 +4,7 @@
 
 usage() {
   die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N]" \
-    "[--streams N] [--token-key] [--sink] [--carillon FILE]"
+    "[--streams N] [--token-key] [--sink] [--relay MILLISECONDS] [--personal] [--carillon FILE]"
 }
 
 pairs=5
@@ -14,13 +14,19 @@ connections=4
 streams=100
 token_key=false
 neutral=false
+personal=false
+relay=
 carillon=
 while (($# > 0)); do
-  if [[ $1 == --token-key || $1 == --sink ]]; then
-    [[ $1 == --sink ]] && neutral=true || token_key=true
-    shift
-    continue
-  fi
+  case $1 in
+    --token-key | --sink | --personal)
+      [[ $1 != --token-key ]] || token_key=true
+      [[ $1 != --sink ]] || neutral=true
+      [[ $1 != --personal ]] || personal=true
+      shift
+      continue
+      ;;
+  esac
   (($# >= 2)) || usage "$1 needs a value."
   case $1 in
     --pairs) pairs=$2 ;;
@@ -28,6 +34,7 @@ while (($# > 0)); do
     --payload) payload=$2 ;;
     --connections) connections=$2 ;;
     --streams) streams=$2 ;;
+    --relay) relay=$2 ;;
     --carillon) carillon=$(cd "$invoked_from" && realpath "$2") ;;
     *) usage "Unknown option \"$1\"." ;;
   esac
@@ -38,6 +45,7 @@ within --requests "$requests" 2000 100000000
 within --payload "$payload" 21 4096
 within --connections "$connections" 1 64
 within --streams "$streams" 1 1000
+[[ -z $relay ]] || within --relay "$relay" 1 1000
 
 # No run takes longer, whatever hangs.
 run_limit=$((60 + requests / 5000))
@@ -45,35 +53,47 @@ work=$repository/.build/yardstick-http2
 mkdir -p "$work"
 
 server=
+line=
 stop_server() {
-  [[ -n $server ]] || return 0
-  kill -TERM "$server" 2>/dev/null || true
-  wait "$server" 2>/dev/null || true
-  server=
+  local process
+  for process in $line $server; do
+    kill -TERM "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
+  done
+  line= server=
 }
 trap stop_server EXIT
 
 serve_nghttpd() {
   exec nghttpd --address=127.0.0.1 "$@" "$port" "$work/certificates/server.key" "$work/certificates/server.pem"
 }
+serve_relay() { exec "$work/relay" "$port" "$far_port" "$relay"; }
 serve_sink() { exec "$work/http2sink" "$port" "$work/certificates/server.pem" "$work/certificates/server.key" "$streams"; }
 
-# start_server COMMAND OPTION… : neither says when it listens, so a connection is tried. If the port
-# is taken the server ends, and another port is tried.
-start_server() {
+# start_server COMMAND OPTION… : none of them says when it listens, so a connection is tried. If the
+# port is taken the server ends, and another port is tried. start_relay puts a line in front of it.
+start_server() { listen server "$@"; }
+start_relay() {
+  far_port=$port
+  listen line serve_relay
+}
+listen() {
+  local -n process=$1
   local attempt waited
+  shift
   for ((attempt = 0; attempt < 20; attempt++)); do
     port=$((20000 + RANDOM % 10000))
-    "$@" >"$work/server.log" 2>&1 &
-    server=$!
+    "$@" >"$work/$1.log" 2>&1 &
+    process=$!
     for ((waited = 0; waited < 100; waited++)); do
-      kill -0 "$server" 2>/dev/null || break
+      kill -0 "$process" 2>/dev/null || break
       if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then return; fi
       sleep 0.05
     done
-    stop_server
+    kill -TERM "$process" 2>/dev/null || true
+    wait "$process" 2>/dev/null || true
   done
-  cat "$work/server.log" >&2
+  cat "$work/$1.log" >&2
   die "The server does not listen on any port."
 }
 
@@ -85,14 +105,18 @@ as_client() {
     "${credential[@]}" --connections "$connections"
 }
 run_bench() { as_client bench --payload "$payload" --streams "$streams" --count "$1"; }
-run_send() { as_client send --payload "$work/payload.json" --tokens "$work/tokens.txt" --expiration 0 --priority 10; }
+run_send() { as_client send --payload "$work/$template" --tokens "$work/$people" --expiration 0 --priority 10; }
+template=payload.json people=tokens.txt
+! $personal || template=personal.json people=people.csv
 
 heading "Building"
 packages+=(nghttp2-client nghttp2-server)
-! $neutral || packages+=(gcc libc6-dev)
+! $neutral && [[ -z $relay ]] || packages+=(gcc libc6-dev)
 install_packages
 [[ -n $carillon ]] || build_carillon
 compile_sink() { gcc -O2 -Wall -Wextra -o "$work/http2sink" Benchmarks/Yardstick/http2sink.c -lssl -lcrypto; }
+compile_relay() { gcc -O2 -Wall -Wextra -o "$work/relay" Benchmarks/Yardstick/relay.c; }
+if [[ -n $relay ]]; then step "compile relay.c" compile_relay || die "relay.c cannot be compiled: $(cat "$step_log")"; fi
 if $neutral; then step "compile http2sink.c" compile_sink || die "http2sink.c cannot be compiled: $(cat "$step_log")"; fi
 
 heading "Preparing"
@@ -112,26 +136,33 @@ start_server serve_nghttpd --echo-upload --verbose --max-concurrent-streams=1000
 connections=1 run_bench 1024 >"$work/tokens.log" 2>&1 ||
   die "nghttpd has not accepted 1024 requests: $(cat "$work/tokens.log")"
 stop_server
-grep -aoE '/3/device/[0-9a-f]{64}' "$work/server.log" | sort -u >"$work/paths.txt"
+grep -aoE '/3/device/[0-9a-f]{64}' "$work/serve_nghttpd.log" | sort -u >"$work/paths.txt"
 path_count=$(wc -l <"$work/paths.txt")
 ((path_count == 1024)) || die "\`carillon bench\` has sent to $path_count tokens instead of 1024."
 (cd "$work/files" && sed 's|^/||' "$work/paths.txt" | xargs touch)
 awk -v count="$requests" '
   { token[NR] = substr($0, 11) }
   END { for (i = 0; i < count; i++) print token[i % NR + 1] }' "$work/paths.txt" >"$work/tokens.txt"
+if $personal; then
+  # As many bytes as the others' payload, the name in it.
+  printf '{"aps":{"alert":"%s {{name}}"}}' "${filler:12}" >"$work/personal.json"
+  awk 'BEGIN { print "token,name" } { printf "%s,Person%05d\n", $1, NR % 100000 }' "$work/tokens.txt" >"$work/people.csv"
+fi
 
 if $neutral; then
   start_server serve_sink
 else
   start_server serve_nghttpd --htdocs="$work/files" --max-concurrent-streams="$streams"
 fi
+[[ -z $relay ]] || start_relay
 sed "s|^|https://127.0.0.1:$port|" "$work/paths.txt" >"$work/addresses.txt"
 kind=certificate
 ! $token_key || kind="token key"
 say "$requests requests of $payload bytes with a $kind, $connections connection(s) of at most $streams streams," \
   "$pairs pair(s)"
 server_name=$($neutral && echo "http2sink" || nghttpd --version)
-say "$server_name on the same machine, one thread; $(nproc) cores; kernel $(uname -r)"
+say "$server_name on the same machine, one thread${relay:+, $relay ms away}; $(nproc) cores; kernel $(uname -r)"
+! $personal || say "What \`carillon send\` sends is personal: each payload has a name from the file."
 
 # Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros.
 # The headers are those that Carillon sends. Its apns-id differs each time, which h2load cannot do.
@@ -170,7 +201,7 @@ account_rate() {
 }
 # `timeout` runs programs, not functions.
 export -f as_client run_bench run_send
-export carillon port work topic connections payload streams token_key
+export carillon port work topic connections payload streams token_key template people
 limited() { timeout "$run_limit" bash -c "$1"; }
 measure_bench() {
   timed limited "run_bench $requests"
@@ -208,4 +239,10 @@ row median "${cells[@]}"
 say
 say "The server's thread was busy $(median h2load 6 0) % of the time with h2load," \
   "$(median bench 6 0) % with bench, $(median send 6 0) % with send (medians)."
+if $neutral; then
+  stop_server
+  counted=$(value requests "$(<"$work/serve_sink.log")")
+  ((counted == 3 * pairs * requests)) || die "The receiver has counted $counted requests, not $((3 * pairs * requests))."
+  say "The receiver has counted as many requests as were sent."
+fi
 say "To be reached: at least 0.6 of h2load's requests per second, for at most 2.5 times its CPU per request."

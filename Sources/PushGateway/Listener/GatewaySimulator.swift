@@ -114,6 +114,7 @@ package final class GatewaySimulator: Sendable {
       lacks("no connection can be accepted: \(error); raise the limit of open files, or open fewer connections")
     }
     let loops = LoopGroup(threads: max(1, configuration.threads))
+    let memories = HTTP2ServerMemories()
     var open: [TLSListener] = []
     var registries: [ConnectionRegistry] = []
     func listen(
@@ -131,7 +132,9 @@ package final class GatewaySimulator: Sendable {
     func serve(_ port: Int?, _ purpose: ServiceConnection.Purpose) async throws(SimulatorError) -> TLSListener? {
       guard let port else { return nil }
       return try await listen(port, contexts.http2) {
-        ServiceHandler(service, purpose: purpose, tls: $0, registry: $1, handshakeFailed: { gateway.handshakeFailed() })
+        ServiceHandler(
+          service, purpose: purpose, tls: $0, memories: memories, registry: $1,
+          handshakeFailed: { gateway.handshakeFailed() })
       }
     }
     do throws(SimulatorError) {

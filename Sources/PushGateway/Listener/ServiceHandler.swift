@@ -16,6 +16,7 @@ final class ServiceHandler: ChannelInboundHandler {
   private let service: SimulatedService
   private let purpose: ServiceConnection.Purpose
   private let tls: TLSHandler
+  private let memories: HTTP2ServerMemories
   /// Nil before the handshake and after the connection's end.
   private var connection: ServiceConnection?
   private var handshake: CountedHandshake
@@ -25,10 +26,10 @@ final class ServiceHandler: ChannelInboundHandler {
   private var timer: (time: Instant, scheduled: Scheduled<Void>)?
 
   init(
-    _ service: SimulatedService, purpose: ServiceConnection.Purpose, tls: TLSHandler, registry: ConnectionRegistry,
-    handshakeFailed: @escaping @Sendable () -> Void
+    _ service: SimulatedService, purpose: ServiceConnection.Purpose, tls: TLSHandler, memories: HTTP2ServerMemories,
+    registry: ConnectionRegistry, handshakeFailed: @escaping @Sendable () -> Void
   ) {
-    (self.service, self.purpose, self.tls) = (service, purpose, tls)
+    (self.service, self.purpose, self.tls, self.memories) = (service, purpose, tls, memories)
     handshake = CountedHandshake(registry, failed: handshakeFailed)
   }
 
@@ -51,7 +52,7 @@ final class ServiceHandler: ChannelInboundHandler {
       handshake.ended(succeeded: true, context)
       do {
         let client = ServiceClient(identity, applicationProtocol: tls.applicationProtocol)
-        connection = try service.connect(client, for: purpose, now: Self.now, buffers: tls.buffers)
+        connection = try service.connect(client, for: purpose, now: Self.now, memory: memories.memory(of: tls.buffers))
       } catch { context.close(promise: nil) }
       act(context)
     case TLSEvent.inputClosed:

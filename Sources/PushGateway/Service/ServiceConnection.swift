@@ -92,7 +92,7 @@ package final class ServiceConnection {
   private var identifierCount: UInt64 = 0
 
   init(
-    to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant, buffers: LoopBuffers
+    to service: SimulatedService, client: ServiceClient, purpose: Purpose, now: Instant, memory: HTTP2ServerMemory
   ) throws(HTTP2Failure) {
     (self.service, self.client, self.purpose, self.now) = (service, client, purpose, now)
     isStrict = service.rules.service.isStrict
@@ -108,7 +108,7 @@ package final class ServiceConnection {
     announcedLimit = purpose == .channels ? rules.streamLimit : rules.firstLimit(hasCertificate: app != nil)
     var options = HTTP2ServerSession.Options()
     options.streamLimit = UInt32(announcedLimit)
-    session = try HTTP2ServerSession(options: options, buffers: buffers)
+    session = try HTTP2ServerSession(options: options, memory: memory)
     if let file = service.recordFile { recorder = RequestRecorder(file: file, connection: number) }
     if let app { apps[app.name] = app }
     tick(now)

@@ -58,13 +58,13 @@ package final class SimulatedService: Sendable {
 
   /// Connects a client whose TLS handshake is complete.
   ///
-  /// - Parameter buffers: Those of the connection's event loop, if there is one.
+  /// - Parameter memory: That of the connection's event loop, if there is one.
   /// - Throws: ``HTTP2Failure`` when nghttp2 is out of memory.
   package func connect(
     _ client: ServiceClient, for purpose: ServiceConnection.Purpose = .notifications, now: Instant,
-    buffers: LoopBuffers = LoopBuffers()
+    memory: HTTP2ServerMemory = .init()
   ) throws(HTTP2Failure) -> ServiceConnection {
-    try ServiceConnection(to: self, client: client, purpose: purpose, now: now, buffers: buffers)
+    try ServiceConnection(to: self, client: client, purpose: purpose, now: now, memory: memory)
   }
 
   /// The counts so far, by app: exact for connections that have ended, at most one read behind for

@@ -3,10 +3,10 @@
 /// It holds bytes only between the calls that make them and the write that copies them. So the
 /// sessions of an event loop share a few (``LoopBuffers``).
 @safe
-final class HTTP2Output: @unchecked Sendable {
+package final class HTTP2Output: @unchecked Sendable {
   // Sync: used on one event loop only, by one session at a time.
-  private(set) var base = unsafe UnsafeMutableRawPointer?.none
-  private(set) var count = 0
+  package private(set) var base = unsafe UnsafeMutableRawPointer?.none
+  package private(set) var count = 0
   private var capacity = 0
 
   private static let initialCapacity = 1024
@@ -15,9 +15,11 @@ final class HTTP2Output: @unchecked Sendable {
 
   deinit { unsafe base?.deallocate() }
 
-  var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: base, count: count) }
+  package var bytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: base, count: count) }
 
-  func clear() {
+  package init() {}
+
+  package func clear() {
     count = 0
     guard capacity > Self.capacityKept else { return }
     unsafe base?.deallocate()
@@ -40,7 +42,7 @@ final class HTTP2Output: @unchecked Sendable {
   func truncate(to count: Int) { self.count = min(count, self.count) }
 
   @inline(__always)
-  func append(_ bytes: UnsafeRawPointer, count added: Int) {
+  package func append(_ bytes: UnsafeRawPointer, count added: Int) {
     unsafe room(for: added).copyMemory(from: bytes, byteCount: added)
     count += added
   }

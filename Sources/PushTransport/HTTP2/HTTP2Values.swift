@@ -34,16 +34,26 @@ package struct HTTP2GoAway: Hashable, Sendable {
   /// Streams above it were not processed and never will be.
   package let lastStreamID: Int32
   package let errorCode: HTTP2ErrorCode
-  /// At most 1 KiB of the debug data. The service writes `{"reason":…}`.
+  /// At most ``debugByteCountLimit`` bytes of the debug data. The service writes `{"reason":…}`.
   package let debugData: [UInt8]
+  package static let debugByteCountLimit = 1024
+
+  package init(lastStreamID: Int32, errorCode: HTTP2ErrorCode, debugData: [UInt8]) {
+    (self.lastStreamID, self.errorCode, self.debugData) = (lastStreamID, errorCode, debugData)
+  }
 }
 
-/// Why a session cannot continue: the peer broke the rules of HTTP/2, or nghttp2 has failed.
+/// Why a session cannot continue: the peer broke the rules of HTTP/2, or the server's library has
+/// failed.
 package struct HTTP2Failure: Error, Hashable, Sendable, CustomStringConvertible {
   /// The error code of our GOAWAY.
   package let errorCode: HTTP2ErrorCode
   /// For example "the peer broke a rule of HTTP/2: SETTINGS: stream_id != 0".
   package let description: String
+
+  package init(errorCode: HTTP2ErrorCode, description: String) {
+    (self.errorCode, self.description) = (errorCode, description)
+  }
 }
 
 /// One header field to send.
@@ -74,7 +84,7 @@ package struct HTTP2Limits: Sendable {
 
 extension HTTP2Failure {
   /// The reason in the GOAWAY for a peer that breaks the rules.
-  init(goAway code: HTTP2ErrorCode, debugData: String) {
+  package init(goAway code: HTTP2ErrorCode, debugData: String) {
     self.init(
       errorCode: code,
       description: "the peer broke a rule of HTTP/2 (\(code))" + (debugData.isEmpty ? "" : ": \(debugData)"))

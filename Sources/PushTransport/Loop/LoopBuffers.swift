@@ -15,14 +15,9 @@ package final class LoopBuffers: @unchecked Sendable {
   var ciphertext = ByteBuffer()
   /// The plaintext of a read.
   var plaintext = ByteBuffer()
-  /// The output of an HTTP/2 server's frames.
-  let http2Output = HTTP2Output()
-  /// Those of clients' frames that no session uses now. A client keeps one from its first frame
-  /// until its flush.
+  /// Outputs of HTTP/2 sessions that none uses now. A session keeps one from its first frame until
+  /// its flush.
   private var outputs: [HTTP2Output] = []
-  /// Memory for HTTP/2 servers. Unlike the buffers it outlives the call: each session keeps a
-  /// reference.
-  let http2Memory = HTTP2Memory()
   private var batch = unsafe UnsafeMutableRawBufferPointer(start: nil, count: 0)
 
   private static let outputCountKept = 8

@@ -130,7 +130,9 @@ private struct ExchangeConnection: ~Copyable {
     for (streamID, tag) in tags.sorted(by: { $0.key < $1.key }) {
       let status = [200, 200, 200, 200, 200, 400, 403, 410, 429, 503].randomElement(using: &random) ?? 200 as UInt16
       var answer = Answer(status: status, body: [])
-      if status != 200, random.chance(80) { answer.body = random.bytes(Int.random(in: 1...200, using: &random)) }
+      if status != 200, random.chance(80) {
+        answer.body = random.bytes(Int.random(in: 1...200, using: &random)).map { $0 & 0x7F }
+      }
       if random.chance(5) { bytes += frames(streamID, [(":status", "103"), ("link", "</a>")], endsStream: false) }
       var fields = [(":status", "\(status)")]
       if random.chance(80) {

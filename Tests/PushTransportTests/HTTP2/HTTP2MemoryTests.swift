@@ -2,6 +2,7 @@ internal import PushWire
 internal import Support
 internal import Testing
 
+@testable internal import PushGateway
 @testable internal import PushTransport
 
 /// Each allocation of nghttp2, the server's, fails in turn.
@@ -12,10 +13,10 @@ internal import Testing
   private static func exchange(
     failingAfter: Int, count: Int
   ) throws -> (allocationCount: Int, problem: String?) {
-    let buffers = LoopBuffers()
-    buffers.http2Memory.failAllocations(after: failingAfter, count: count)
-    let pair = try? HTTP2Pair(serverBuffers: buffers)
-    guard var pair else { return (buffers.http2Memory.allocationCount, count > 0 ? nil : "no session") }
+    let memory = HTTP2ServerMemory()
+    memory.failAllocations(after: failingAfter, count: count)
+    let pair = try? HTTP2Pair(serverMemory: memory)
+    guard var pair else { return (memory.allocationCount, count > 0 ? nil : "no session") }
     pair.settle()
     var submitted: Set<UInt64> = []
     var answered = 0
@@ -49,7 +50,7 @@ internal import Testing
     if !isBroken, submitted.count < requestCount || ended.count < requestCount {
       problem = "\(submitted.count) submitted, \(ended.count) ended, and the session goes on"
     }
-    return (buffers.http2Memory.allocationCount, problem)
+    return (memory.allocationCount, problem)
   }
 
   @Test(

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import NIOCore
+internal import PushGateway
 internal import PushWire
 internal import Support
 internal import Synchronization

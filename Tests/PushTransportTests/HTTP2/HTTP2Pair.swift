@@ -1,3 +1,4 @@
+internal import PushGateway
 internal import PushWire
 internal import Support
 
@@ -40,10 +41,10 @@ struct HTTP2Pair {
 
   init(
     client: HTTP2ClientSession.Options = .init(), server: HTTP2ServerSession.Options = .init(),
-    serverBuffers: LoopBuffers = LoopBuffers()
+    serverMemory: HTTP2ServerMemory = HTTP2ServerMemory()
   ) throws {
     self.client = HTTP2ClientSession(options: client)
-    self.server = try HTTP2ServerSession(options: server, buffers: serverBuffers)
+    self.server = try HTTP2ServerSession(options: server, memory: serverMemory)
   }
 
   static let template = RequestTemplate(

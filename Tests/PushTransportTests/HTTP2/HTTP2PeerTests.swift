@@ -1,3 +1,4 @@
+internal import PushGateway
 internal import PushWire
 internal import Support
 internal import Testing

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Testing
 
-@testable internal import PushTransport
+@testable internal import PushServer
 
 @Suite("HeapTrim")
 struct HeapTrimTests {

@@ -1,4 +1,5 @@
 internal import CNGHTTP2
+internal import PushTransport
 
 /// The state of a server session for its callbacks. nghttp2 passes them its address.
 @safe

@@ -1,4 +1,5 @@
 internal import CNGHTTP2
+internal import PushTransport
 
 /// Header fields in nghttp2's form, made once. Nothing is copied when they are sent.
 @safe

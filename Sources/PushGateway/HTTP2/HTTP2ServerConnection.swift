@@ -1,4 +1,5 @@
 internal import CNGHTTP2
+internal import PushTransport
 
 /// nghttp2's session of a server with the core that its callbacks change. Its owner frees it with
 /// ``deallocate()``.
@@ -6,14 +7,14 @@ internal import CNGHTTP2
 struct HTTP2ServerConnection {
   let core: UnsafeMutablePointer<HTTP2ServerCore>
   let session: OpaquePointer
-  private let memory: HTTP2Memory
+  private let memory: HTTP2ServerMemory
   private let share: UnsafeMutablePointer<carillon_h2_share>
 
   /// - Parameter make: makes the session from the core and its share of the memory; nil if that
   ///   fails.
   /// - Throws: if nghttp2 is out of memory.
   init(
-    _ value: HTTP2ServerCore, _ memory: HTTP2Memory,
+    _ value: HTTP2ServerCore, _ memory: HTTP2ServerMemory,
     make: (UnsafeMutablePointer<HTTP2ServerCore>, UnsafeMutablePointer<carillon_h2_share>) -> OpaquePointer?
   ) throws(HTTP2Failure) {
     let core = UnsafeMutablePointer<HTTP2ServerCore>.allocate(capacity: 1)
@@ -46,7 +47,7 @@ struct HTTP2ServerConnection {
     unsafe nghttp2_session_want_read(session) == 0 && nghttp2_session_want_write(session) == 0
   }
 
-  /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
+  /// How often nghttp2 has allocated from the system, for all sessions with the same memory.
   var allocationCount: Int { memory.allocationCount }
 
   /// What could not be submitted for want of memory would be missing without a trace: the session

@@ -1,4 +1,5 @@
 internal import CNGHTTP2
+package import PushTransport
 
 /// The server's side of one HTTP/2 connection, without a socket or a clock: the counterpart of
 /// ``HTTP2ClientSession``, for simulators.
@@ -30,12 +31,12 @@ package final class HTTP2ServerSession {
 
   private static let fieldCountLimit = 24
 
-  /// - Parameter buffers: those of the connection's event loop, if it has any; otherwise the
+  /// - Parameter memory: that of the connection's event loop, if it has any; otherwise the
   ///   session's own.
   /// - Throws: if nghttp2 is out of memory.
-  package init(options: Options = Options(), buffers: LoopBuffers = LoopBuffers()) throws(HTTP2Failure) {
+  package init(options: Options = Options(), memory: HTTP2ServerMemory = .init()) throws(HTTP2Failure) {
     connection = unsafe try HTTP2ServerConnection(
-      HTTP2ServerCore(limits: options.limits, output: buffers.http2Output), buffers.http2Memory
+      HTTP2ServerCore(limits: options.limits, output: memory.output), memory
     ) { unsafe HTTP2ServerCallbacks.makeSession($0, $1, answersPings: options.answersPings) }
     unsafe fields = .allocate(capacity: Self.fieldCountLimit)
     unsafe statusText = .allocate(capacity: 3)
@@ -72,7 +73,7 @@ package final class HTTP2ServerSession {
   /// follow.
   package var isFinished: Bool { connection.isFinished }
 
-  /// How often nghttp2 has allocated from the system, for all sessions with the same buffers.
+  /// How often nghttp2 has allocated from the system, for all sessions with the same memory.
   /// Constant in a steady state.
   package var allocationCount: Int { connection.allocationCount }
 
@@ -207,7 +208,7 @@ package final class HTTP2ServerSession {
     return nil
   }
 
-  /// The next bytes to send, valid until the next call to any session with the same buffers. Empty
+  /// The next bytes to send, valid until the next call to any session with the same memory. Empty
   /// if there is nothing to send.
   package func output(limit: Int = 256 * 1024) -> UnsafeRawBufferPointer {
     unsafe connection.output(limit: limit) { start, count in

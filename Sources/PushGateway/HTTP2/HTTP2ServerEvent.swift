@@ -1,3 +1,5 @@
+package import PushTransport
+
 /// An event of a server session.
 @safe
 package enum HTTP2ServerEvent {
