@@ -10,6 +10,7 @@ let settings: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),
   .enableUpcomingFeature("MemberImportVisibility"),
+  .enableExperimentalFeature("Lifetimes"),
 ]
 
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
@@ -222,7 +223,7 @@ let package = Package(
         "Carillon", "PushEngine", "PushGateway", "PushServer", "PushTransport", "PushWire", "Support", nioCore,
         nioPosix,
       ],
-      exclude: ["ForeignGateway.py"], swiftSettings: settings),
+      exclude: ["ForeignGateway.py", "ForeignProvider.py", "ForeignProvider.go"], swiftSettings: settings),
     .testTarget(name: "TidyTests", dependencies: ["Support"], swiftSettings: settings),
   ]
 )

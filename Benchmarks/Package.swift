@@ -18,6 +18,7 @@ let settings: [SwiftSetting] = [
   .enableUpcomingFeature("ExistentialAny"),
   .enableUpcomingFeature("InternalImportsByDefault"),
   .enableUpcomingFeature("MemberImportVisibility"),
+  .enableExperimentalFeature("Lifetimes"),
 ]
 
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")

@@ -108,8 +108,8 @@ package struct ChannelService: Sendable {
         timeout: Self.timeout, on: loop)
     } catch { throw ChannelFailure(error: error) }
     guard (200..<300).contains(reply.status) else {
-      let reason = ProviderErrorBody(parsing: reply.body).reason
-      let text = unsafe reply.body.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
+      let reason = ProviderErrorBody(parsing: reply.body.span).reason
+      let text = ProviderErrorBody.reasonText(in: reply.body.span)
       let refusal = ProviderRefusal(status: reply.status, reason: reason, otherReason: text)
       let advice = reason.flatMap(Self.advice).map { ": \($0)" } ?? ""
       throw ChannelFailure(
@@ -143,10 +143,7 @@ package struct ChannelService: Sendable {
 
   /// A key of the object that a reply consists of.
   private static func value(_ key: String, in reply: HTTP2Reply) -> JSONValue? {
-    let parsed = unsafe reply.body.withUnsafeBytes { bytes -> JSONValue? in
-      do throws(JSONError) { return try unsafe JSONValue(parsing: bytes) } catch { return nil }
-    }
-    guard case .object(let members) = parsed else { return nil }
+    guard case .object(let members)? = try? JSONValue(parsing: reply.body[...]) else { return nil }
     return members.first { $0.key == key }?.value
   }
 }

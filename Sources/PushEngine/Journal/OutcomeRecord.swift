@@ -109,6 +109,6 @@ extension Rejection {
   private static func readReason(_ record: inout RecordReader) throws(RecordError) -> String {
     let count = Int(try record.read(UInt8.self))
     // What we write is printable, but the file may have been written by another program.
-    return unsafe ProviderRefusal.printable(try record.readRaw(count))
+    return unsafe ProviderRefusal.printable(Span(_unsafeBytes: try record.readRaw(count)))
   }
 }

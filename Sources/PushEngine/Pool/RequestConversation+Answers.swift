@@ -76,7 +76,7 @@ extension RequestConversation {
   func cause(of closure: LinkClosure) -> (String, ProgressWatchdog.Evidence) {
     if let failure = session?.failure { return (failure.description, .failure) }
     if let goAway = session?.goAway {
-      let reason = unsafe goAway.debugData.withUnsafeBytes { unsafe ProviderErrorBody.reasonText(in: $0) }
+      let reason = ProviderErrorBody.reasonText(in: goAway.debugData.span)
       let text = "the service ended the connection with GOAWAY \(goAway.errorCode)" + (reason.map { ", \($0)" } ?? "")
       return (text, reason == nil ? .failure : .answer)
     }

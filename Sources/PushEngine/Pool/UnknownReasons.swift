@@ -29,7 +29,8 @@ final class UnknownReasons: Sendable {
         if unsafe entry.bytes.elementsEqual(sample) { return entry.text }
       }
       guard known.count < Self.limit else { return Self.another }
-      let entry = unsafe Known(status: status, bytes: Array(sample), text: ProviderRefusal.printable(sample))
+      let entry = unsafe Known(
+        status: status, bytes: Array(sample), text: ProviderRefusal.printable(Span(_unsafeBytes: sample)))
       known.append(entry)
       return entry.text
     }

@@ -97,7 +97,9 @@ extension HTTP2ClientCore {
     // The service's clock is needed only for refusals. Parsing a date costs more than the rest of a
     // successful response.
     case 4 where unsafe HTTP2Text.equal(name, "date"):
-      if unsafe stream.pointee.status >= 400 { unsafe stream.pointee.date = unsafe HTTPDate.parse(value) }
+      if unsafe stream.pointee.status >= 400 {
+        unsafe stream.pointee.date = unsafe HTTPDate.parse(Span(_unsafeBytes: value))
+      }
     // HTTP/2 has no fields about the connection (RFC 9113, 8.2.2).
     case 7 where unsafe HTTP2Text.equal(name, "upgrade"),
       10 where unsafe HTTP2Text.equal(name, "connection") || HTTP2Text.equal(name, "keep-alive"),

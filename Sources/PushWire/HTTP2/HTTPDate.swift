@@ -10,79 +10,67 @@ package enum HTTPDate {
 
   /// Reads the one form that senders must use today; nil for any other. The day's name is not
   /// checked. Allocates nothing.
-  package static func parse(_ text: UnsafeRawBufferPointer) -> Int64? {
-    guard text.count == byteCount, unsafe matches(text, 3, ", "), unsafe matches(text, 25, " GMT"),
-      unsafe matches(text, 19, ":"),
-      unsafe matches(text, 22, ":"), unsafe matches(text, 7, " "), unsafe matches(text, 11, " "),
-      unsafe matches(text, 16, " ")
+  package static func parse(_ text: Span<UInt8>) -> Int64? {
+    guard text.count == byteCount, matches(text, 3, ", "), matches(text, 25, " GMT"), matches(text, 19, ":"),
+      matches(text, 22, ":"), matches(text, 7, " "), matches(text, 11, " "), matches(text, 16, " ")
     else { return nil }
     var month = 0
-    while month < 12, unsafe !matches(text, 8, months[month]) { month += 1 }
-    guard month < 12, let day = unsafe number(text, 5, 2), let year = unsafe number(text, 12, 4),
-      let hour = unsafe number(text, 17, 2),
-      let minute = unsafe number(text, 20, 2), let second = unsafe number(text, 23, 2)
+    while month < 12, !matches(text, 8, months[month]) { month += 1 }
+    guard month < 12, let day = number(text, 5, 2), let year = number(text, 12, 4), let hour = number(text, 17, 2),
+      let minute = number(text, 20, 2), let second = number(text, 23, 2)
     else { return nil }
     // Second 60 is a leap second.
     guard (1...31).contains(day), year >= 1970, hour < 24, minute < 60, second <= 60 else { return nil }
     return daysSince1970(year: year, month: Int64(month) + 1, day: day) * 86_400 + hour * 3600 + minute * 60 + second
   }
 
-  /// Writes the 29 bytes to the beginning of `destination`.
-  package static func write(_ unixSeconds: Int64, into destination: UnsafeMutableRawBufferPointer) {
-    precondition(destination.count >= byteCount, "a date has 29 characters")
+  package static func text(_ unixSeconds: Int64) -> String {
     let seconds = max(0, min(unixSeconds, 253_402_300_799))
     let day = seconds / 86_400
     let (year, month, date) = civil(day)
-    unsafe put(days[Int(day % 7)], destination, 0)
-    unsafe put(", ", destination, 3)
-    unsafe put(date, 2, destination, 5)
-    unsafe put(" ", destination, 7)
-    unsafe put(months[Int(month) - 1], destination, 8)
-    unsafe put(" ", destination, 11)
-    unsafe put(year, 4, destination, 12)
-    unsafe put(" ", destination, 16)
-    unsafe put(seconds % 86_400 / 3600, 2, destination, 17)
-    unsafe put(":", destination, 19)
-    unsafe put(seconds % 3600 / 60, 2, destination, 20)
-    unsafe put(":", destination, 22)
-    unsafe put(seconds % 60, 2, destination, 23)
-    unsafe put(" GMT", destination, 25)
-  }
-
-  package static func text(_ unixSeconds: Int64) -> String {
-    unsafe String(unsafeUninitializedCapacity: byteCount) {
-      unsafe write(unixSeconds, into: UnsafeMutableRawBufferPointer($0))
-      return byteCount
+    var bytes: [UInt8] = []
+    bytes.reserveCapacity(byteCount)
+    func put(_ text: StaticString) { text.withUTF8Buffer { unsafe bytes.append(contentsOf: $0) } }
+    func put(_ value: Int64, _ width: Int) {
+      let start = bytes.count
+      var rest = value
+      for _ in 0..<width {
+        bytes.insert(0x30 + UInt8(rest % 10), at: start)
+        rest /= 10
+      }
     }
+    put(days[Int(day % 7)])
+    put(", ")
+    put(date, 2)
+    put(" ")
+    put(months[Int(month) - 1])
+    put(" ")
+    put(year, 4)
+    put(" ")
+    put(seconds % 86_400 / 3600, 2)
+    put(":")
+    put(seconds % 3600 / 60, 2)
+    put(":")
+    put(seconds % 60, 2)
+    put(" GMT")
+    return String(decoding: bytes, as: UTF8.self)
   }
 
-  private static func matches(_ text: UnsafeRawBufferPointer, _ offset: Int, _ wanted: StaticString) -> Bool {
+  private static func matches(_ text: Span<UInt8>, _ offset: Int, _ wanted: StaticString) -> Bool {
     for index in 0..<wanted.utf8CodeUnitCount where unsafe text[offset + index] != wanted.utf8Start[index] {
       return false
     }
     return true
   }
 
-  private static func number(_ text: UnsafeRawBufferPointer, _ offset: Int, _ count: Int) -> Int64? {
+  private static func number(_ text: Span<UInt8>, _ offset: Int, _ count: Int) -> Int64? {
     var value: Int64 = 0
     for index in offset..<offset + count {
-      let digit = unsafe text[index] &- 0x30
+      let digit = text[index] &- 0x30
       guard digit < 10 else { return nil }
       value = value * 10 + Int64(digit)
     }
     return value
-  }
-
-  private static func put(_ text: StaticString, _ destination: UnsafeMutableRawBufferPointer, _ offset: Int) {
-    for index in 0..<text.utf8CodeUnitCount { unsafe destination[offset + index] = text.utf8Start[index] }
-  }
-
-  private static func put(_ value: Int64, _ width: Int, _ destination: UnsafeMutableRawBufferPointer, _ offset: Int) {
-    var rest = value
-    for index in stride(from: offset + width - 1, through: offset, by: -1) {
-      unsafe destination[index] = 0x30 + UInt8(rest % 10)
-      rest /= 10
-    }
   }
 
   /// The Gregorian calendar with years that begin in March, so that the leap day is the last day.

@@ -20,52 +20,49 @@ package struct ProviderErrorBody: Hashable, Sendable {
 
   /// Reads reason and timestamp; nothing if the body is not a JSON object. Keys of inner objects
   /// are ignored. The first of repeated keys counts.
-  package init(parsing bytes: UnsafeRawBufferPointer) {
+  package init(parsing bytes: Span<UInt8>) {
     guard bytes.count <= Self.byteCountLimit else { return }
     var found = ProviderErrorBody()
     do throws(JSONError) {
-      try unsafe found.read(bytes)
+      try found.read(bytes)
     } catch {
       return
     }
     self = found
   }
 
-  /// Reads an array in the same way.
-  package init(parsing bytes: [UInt8]) {
-    self = unsafe bytes.withUnsafeBytes { unsafe ProviderErrorBody(parsing: $0) }
-  }
+  /// Reads raw memory in the same way.
+  package init(parsing bytes: UnsafeRawBufferPointer) { unsafe self.init(parsing: Span(_unsafeBytes: bytes)) }
 
   /// The reason that a body names, in the table or not, in printable form.
-  package static func reasonText(in bytes: UnsafeRawBufferPointer) -> String? {
-    let body = unsafe ProviderErrorBody(parsing: bytes)
-    let other = body.otherReason.map { unsafe ProviderRefusal.printable(UnsafeRawBufferPointer(rebasing: bytes[$0])) }
-    return body.reason?.rawValue ?? other
+  package static func reasonText(in bytes: Span<UInt8>) -> String? {
+    let body = ProviderErrorBody(parsing: bytes)
+    if let reason = body.reason { return reason.rawValue }
+    guard let other = body.otherReason else { return nil }
+    return ProviderRefusal.printable(bytes.extracting(other))
   }
 
   private enum Key { case reason, timestamp, other }
 
-  private mutating func read(_ bytes: UnsafeRawBufferPointer) throws(JSONError) {
-    var reader = unsafe JSONReader(bytes)
-    guard try unsafe reader.next() == .beginObject else { return }
+  private mutating func read(_ bytes: Span<UInt8>) throws(JSONError) {
+    var reader = JSONReader(bytes)
+    guard try reader.next() == .beginObject else { return }
     var depth = 1
     var key = Key.other
     while true {
-      switch try unsafe reader.next() {
+      switch try reader.next() {
       case .beginObject, .beginArray: depth += 1
       case .endObject, .endArray: depth -= 1
       case .key(let range):
-        let text = unsafe UnsafeRawBufferPointer(rebasing: bytes[range])
-        key =
-          unsafe depth > 1
-          ? .other : Self.equal(text, "reason") ? .reason : Self.equal(text, "timestamp") ? .timestamp : .other
+        let name = bytes.extracting(range)
+        key = depth > 1 ? .other : name.equals("reason") ? .reason : name.equals("timestamp") ? .timestamp : .other
       case .string(let range):
         guard depth == 1, key == .reason, reason == nil, otherReason == nil else { continue }
-        reason = unsafe ProviderReason(bytes: UnsafeRawBufferPointer(rebasing: bytes[range]))
+        reason = ProviderReason(bytes: bytes.extracting(range))
         if reason == nil, !range.isEmpty { otherReason = range }
       case .number(let range):
         if depth == 1, key == .timestamp, timestampMilliseconds == nil {
-          timestampMilliseconds = unsafe Self.wholeNumber(UnsafeRawBufferPointer(rebasing: bytes[range]))
+          timestampMilliseconds = Self.wholeNumber(bytes.extracting(range))
         }
       case .bool, .null: break
       case .end: return
@@ -73,17 +70,11 @@ package struct ProviderErrorBody: Hashable, Sendable {
     }
   }
 
-  private static func equal(_ bytes: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
-    guard bytes.count == text.utf8CodeUnitCount else { return false }
-    for index in 0..<bytes.count where unsafe bytes[index] != text.utf8Start[index] { return false }
-    return true
-  }
-
   /// The digits up to a fraction or exponent; nil for a negative number and for more than 64 bits.
-  private static func wholeNumber(_ text: UnsafeRawBufferPointer) -> UInt64? {
+  private static func wholeNumber(_ text: Span<UInt8>) -> UInt64? {
     var value: UInt64 = 0
     for index in 0..<text.count {
-      let byte = unsafe text[index]
+      let byte = text[index]
       guard byte &- 0x30 < 10 else { return byte == UInt8(ascii: ".") ? value : nil }
       let (product, overflow) = value.multipliedReportingOverflow(by: 10)
       let (sum, carried) = product.addingReportingOverflow(UInt64(byte &- 0x30))
@@ -97,9 +88,9 @@ package struct ProviderErrorBody: Hashable, Sendable {
 extension ProviderReason {
   /// The reason with exactly these bytes as its name; names have at most 32 bytes. Allocates
   /// nothing.
-  init?(bytes: UnsafeRawBufferPointer) {
+  init?(bytes: Span<UInt8>) {
     guard (1...32).contains(bytes.count) else { return nil }
-    guard let reason = Self.allCases.first(where: { unsafe $0.rawValue.utf8.elementsEqual(bytes) }) else {
+    guard let reason = Self.allCases.first(where: { bytes.equals($0.rawValue) }) else {
       return nil
     }
     self = reason

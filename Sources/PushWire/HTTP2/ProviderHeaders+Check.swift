@@ -22,7 +22,7 @@ extension ProviderHeaders {
   /// It checks the headers and what the push type demands of the payload as a whole, not whether
   /// the payload is well-formed and its keys have the right types.
   /// ``findings(payload:credential:)`` checks both.
-  package func check(payload: UnsafeRawBufferPointer, credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
+  package func check(payload: [UInt8], credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
     var found: [ProviderRuleViolation] = []
     if payload.count == 0 { found.append(.payloadEmpty) }
     if payload.count > payloadLimit {
@@ -34,14 +34,8 @@ extension ProviderHeaders {
     checkCollapseIdentifier(&found)
     checkChannel(&found)
     checkPushType(credential, &found)
-    let keys = unsafe ProviderPayloadKeys(payload)
-    if let keys { checkPayload(keys, &found) }
+    if let keys = ProviderPayloadKeys(payload.span) { checkPayload(keys, &found) }
     return found
-  }
-
-  /// Checks an array in the same way.
-  package func check(payload: [UInt8], credential: ProviderCredentialKind) -> [ProviderRuleViolation] {
-    unsafe payload.withUnsafeBytes { unsafe check(payload: $0, credential: credential) }
   }
 
   private func checkTopic(_ credential: ProviderCredentialKind, _ found: inout [ProviderRuleViolation]) {
@@ -140,15 +134,15 @@ private struct ProviderPayloadKeys {
   var hasEvent = false
 
   /// Nil if the payload is not a JSON object, which the check of payloads reports.
-  init?(_ payload: UnsafeRawBufferPointer) {
+  init?(_ payload: Span<UInt8>) {
     guard payload.count > 0 else { return nil }
-    var reader = unsafe JSONReader(payload)
+    var reader = JSONReader(payload)
     do throws(JSONError) {
-      guard case .beginObject = try unsafe reader.next() else { return nil }
+      guard case .beginObject = try reader.next() else { return nil }
       var depth = 1
       var isInAps = false
       while true {
-        let event = try unsafe reader.next()
+        let event = try reader.next()
         switch event {
         case .beginObject, .beginArray:
           // If the key `event` is repeated, the last value counts.
@@ -158,7 +152,7 @@ private struct ProviderPayloadKeys {
           depth -= 1
           if depth == 1 { isInAps = false }
         case .key(let range) where depth == 1:
-          switch unsafe Self.text(payload, range) {
+          switch Self.text(payload, range) {
           case "aps":
             hasAps = true
             isInAps = true
@@ -166,7 +160,7 @@ private struct ProviderPayloadKeys {
           default: break
           }
         case .key(let range) where depth == 2 && isInAps:
-          if unsafe Self.text(payload, range) == "event" { hasEvent = true }
+          if Self.text(payload, range) == "event" { hasEvent = true }
         case .end: return
         default: if depth == 1 { isInAps = false }
         }
@@ -174,10 +168,9 @@ private struct ProviderPayloadKeys {
     } catch { return nil }
   }
 
-  private static func text(_ payload: UnsafeRawBufferPointer, _ range: Range<Int>) -> String {
+  private static func text(_ payload: Span<UInt8>, _ range: Range<Int>) -> String {
     var hasLoneSurrogate = false
-    return unsafe JSONText.unescape(
-      UnsafeRawBufferPointer(rebasing: payload[range]), hasLoneSurrogate: &hasLoneSurrogate)
+    return JSONText.unescape(payload.extracting(range), hasLoneSurrogate: &hasLoneSurrogate)
   }
 }
 

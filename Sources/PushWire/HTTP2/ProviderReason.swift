@@ -78,9 +78,8 @@ package struct ProviderRefusal: Hashable, Sendable {
 
   /// A reason in printable form: control characters and similar ones are escaped, and the text is
   /// cut off at the limits. A printable text stays the same.
-  package static func printable(_ bytes: UnsafeRawBufferPointer) -> String {
-    let start = unsafe UnsafeRawBufferPointer(rebasing: bytes.prefix(otherReasonReadByteCount))
-    let escaped = unsafe String(decoding: start, as: UTF8.self).escapedForTerminal
+  package static func printable(_ bytes: Span<UInt8>) -> String {
+    let escaped = String(decoding: bytes.extracting(first: otherReasonReadByteCount)).escapedForTerminal
     var text = String(String.UnicodeScalarView(escaped.unicodeScalars.prefix(otherReasonLengthLimit)))
     while text.utf8.count > otherReasonByteCountLimit { text.unicodeScalars.removeLast() }
     return text

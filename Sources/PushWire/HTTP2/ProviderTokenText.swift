@@ -56,11 +56,9 @@ package struct ProviderTokenText: Hashable, Sendable {
   }
 
   private static func object(_ part: ArraySlice<UInt8>) -> [String: JSONValue]? {
-    guard let bytes = Base64URL.decode(part) else { return nil }
-    let parsed = unsafe bytes.withUnsafeBytes { bytes -> JSONValue? in
-      do throws(JSONError) { return try unsafe JSONValue(parsing: bytes) } catch { return nil }
+    guard let bytes = Base64URL.decode(part), case .object(let members)? = try? JSONValue(parsing: bytes[...]) else {
+      return nil
     }
-    guard case .object(let members) = parsed else { return nil }
     return Dictionary(members.map { ($0.key, $0.value) }, uniquingKeysWith: { first, _ in first })
   }
 }

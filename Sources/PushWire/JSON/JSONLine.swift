@@ -22,37 +22,30 @@ extension JSONScanner {
   /// - Throws: ``JSONError`` if the text is not JSON.
   /// - Returns: nil if it is something else than an array.
   package static func elements(_ text: [UInt8]) throws(JSONError) -> [Range<Int>]? {
-    let result = unsafe text.withUnsafeBytes { bytes -> Result<[Range<Int>]?, JSONError> in
-      do throws(JSONError) { return .success(try unsafe elements(bytes)) } catch { return .failure(error) }
-    }
-    return try result.get()
-  }
-
-  private static func elements(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> [Range<Int>]? {
-    var reader = unsafe JSONReader(bytes)
-    guard try unsafe reader.next() == .beginArray else {
-      while try unsafe reader.next() != .end {}
+    var reader = JSONReader(text.span)
+    guard try reader.next() == .beginArray else {
+      while try reader.next() != .end {}
       return nil
     }
     var elements: [Range<Int>] = []
     var depth = 1
     var start = 0
     while true {
-      let event = try unsafe reader.next()
+      let event = try reader.next()
       if event == .end { return elements }
       let isNested = event == .beginObject || event == .beginArray
       let isEnd = event == .endObject || event == .endArray
       // An opening bracket is the last byte that was read.
-      if depth == 1, isNested { start = unsafe reader.offset - 1 }
+      if depth == 1, isNested { start = reader.offset - 1 }
       if isNested { depth += 1 }
       if isEnd { depth -= 1 }
       guard depth == 1, !isNested else { continue }
       switch event {
       case .string(let range): elements.append(range.lowerBound - 1..<range.upperBound + 1)
       case .number(let range): elements.append(range)
-      case .bool(let value): elements.append(unsafe reader.offset - (value ? 4 : 5)..<reader.offset)
-      case .null: elements.append(unsafe reader.offset - 4..<reader.offset)
-      default: elements.append(unsafe start..<reader.offset)
+      case .bool(let value): elements.append(reader.offset - (value ? 4 : 5)..<reader.offset)
+      case .null: elements.append(reader.offset - 4..<reader.offset)
+      default: elements.append(start..<reader.offset)
       }
     }
   }

@@ -33,10 +33,9 @@ package struct JSONLineShape: Sendable {
   /// - Parameter range: of one JSON object in `text`.
   /// - Returns: nil if the object names no device, or its keys have escapes.
   package init?(_ text: [UInt8], _ range: Range<Int>) {
-    let found = unsafe text.withUnsafeBytes { bytes in
-      unsafe Self.fields(UnsafeRawBufferPointer(rebasing: bytes[range]))
+    guard let found = Self.fields(text.span.extracting(range)), found.contains(where: { $0.field != .reference }) else {
+      return nil
     }
-    guard let found, found.contains(where: { $0.field != .reference }) else { return nil }
     var fixed: [UInt8] = []
     var gaps: [Gap] = []
     var start = range.lowerBound
@@ -108,24 +107,24 @@ package struct JSONLineShape: Sendable {
   }
 
   /// The members that may differ, in the order of the text. An empty one has no gap.
-  private static func fields(_ bytes: UnsafeRawBufferPointer) -> [(field: Field, value: Range<Int>)]? {
-    var reader = unsafe JSONReader(bytes)
+  private static func fields(_ bytes: Span<UInt8>) -> [(field: Field, value: Range<Int>)]? {
+    var reader = JSONReader(bytes)
     var depth = 0
     var found: [(field: Field, value: Range<Int>)] = []
     do throws(JSONError) {
       while true {
-        switch try unsafe reader.next() {
+        switch try reader.next() {
         case .beginObject, .beginArray: depth += 1
         case .endObject, .endArray: depth -= 1
         case .key(let key) where depth == 1:
           // With escapes it may be one of these keys, spelled otherwise.
-          guard unsafe !bytes[key].contains(UInt8(ascii: "\\")) else { return nil }
-          guard let field = Field.allCases.first(where: { unsafe bytes[key].elementsEqual($0.rawValue.utf8) })
-          else { continue }
+          let name = bytes.extracting(key)
+          guard !name.contains(UInt8(ascii: "\\")) else { return nil }
+          guard let field = Field.allCases.first(where: { name.equals($0.rawValue) }) else { continue }
           guard !found.contains(where: { $0.field == field }) else { return nil }
-          switch try unsafe reader.next() {
+          switch try reader.next() {
           case .string(let value):
-            let isUsual = unsafe !value.isEmpty && bytes[value].allSatisfy(isPlain)
+            let isUsual = !value.isEmpty && bytes.extracting(value).allSatisfy(isPlain)
             guard field == .reference || isUsual else { return nil }
             found.append((field, value))
           case .null: continue

@@ -45,19 +45,19 @@ package enum JSONText {
 
   /// Unescapes the inside of a JSON string that `JSONReader` has accepted. A lone surrogate, which
   /// no text can contain, becomes U+FFFD and sets `hasLoneSurrogate`.
-  static func unescape(_ text: UnsafeRawBufferPointer, hasLoneSurrogate: inout Bool) -> String {
-    guard unsafe text.contains(UInt8(ascii: "\\")) else { return unsafe String(decoding: text, as: UTF8.self) }
+  static func unescape(_ text: Span<UInt8>, hasLoneSurrogate: inout Bool) -> String {
+    guard text.contains(UInt8(ascii: "\\")) else { return String(decoding: text) }
     var bytes: [UInt8] = []
     bytes.reserveCapacity(text.count)
     var index = 0
     while index < text.count {
-      let byte = unsafe text[index]
+      let byte = text[index]
       guard byte == UInt8(ascii: "\\"), index + 1 < text.count else {
         bytes.append(byte)
         index += 1
         continue
       }
-      let escaped = unsafe text[index + 1]
+      let escaped = text[index + 1]
       index += 2
       switch escaped {
       case UInt8(ascii: "b"): bytes.append(0x08)
@@ -66,7 +66,7 @@ package enum JSONText {
       case UInt8(ascii: "r"): bytes.append(0x0D)
       case UInt8(ascii: "t"): bytes.append(0x09)
       case UInt8(ascii: "u"):
-        let scalar = unsafe readScalar(text, &index)
+        let scalar = readScalar(text, &index)
         if scalar == nil { hasLoneSurrogate = true }
         bytes.append(contentsOf: Character(scalar ?? "\u{FFFD}").utf8)
       default: bytes.append(escaped)
@@ -77,22 +77,22 @@ package enum JSONText {
 
   /// Reads the digits after `\u`, and those of a second `\u` if the first is the upper half of a
   /// surrogate pair. Nil for a lone half.
-  private static func readScalar(_ text: UnsafeRawBufferPointer, _ index: inout Int) -> Unicode.Scalar? {
-    let first = unsafe hexadecimal(text, at: index)
+  private static func readScalar(_ text: Span<UInt8>, _ index: inout Int) -> Unicode.Scalar? {
+    let first = hexadecimal(text, at: index)
     index += 4
     guard (0xD800..<0xDC00).contains(first) else { return Unicode.Scalar(first) }
-    guard index + 6 <= text.count, unsafe text[index] == UInt8(ascii: "\\") && text[index + 1] == UInt8(ascii: "u")
+    guard index + 6 <= text.count, text[index] == UInt8(ascii: "\\") && text[index + 1] == UInt8(ascii: "u")
     else { return nil }
-    let second = unsafe hexadecimal(text, at: index + 2)
+    let second = hexadecimal(text, at: index + 2)
     guard (0xDC00..<0xE000).contains(second) else { return nil }
     index += 6
     return Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
   }
 
-  private static func hexadecimal(_ text: UnsafeRawBufferPointer, at offset: Int) -> UInt32 {
+  private static func hexadecimal(_ text: Span<UInt8>, at offset: Int) -> UInt32 {
     var value: UInt32 = 0
     for index in offset..<min(offset + 4, text.count) {
-      let byte = unsafe text[index]
+      let byte = text[index]
       value = value << 4 | UInt32(byte < 0x40 ? byte & 15 : (byte & 7) + 9)
     }
     return value

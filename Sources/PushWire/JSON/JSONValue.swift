@@ -77,52 +77,52 @@ extension JSONValue {
   }
 
   /// Reads one whole JSON text.
-  package init(parsing bytes: UnsafeRawBufferPointer) throws(JSONError) {
-    var parser = unsafe JSONParser(bytes)
-    self = try unsafe parser.parse()
+  package init(parsing bytes: Span<UInt8>) throws(JSONError) {
+    var parser = JSONParser(bytes)
+    self = try parser.parse()
   }
 
   /// Reads one whole JSON text in a slice.
-  package init(parsing bytes: ArraySlice<UInt8>) throws(JSONError) {
-    let result = unsafe bytes.withUnsafeBytes { raw -> Result<JSONValue, JSONError> in
-      do throws(JSONError) { return .success(try unsafe JSONValue(parsing: raw)) } catch { return .failure(error) }
-    }
-    self = try result.get()
+  package init(parsing bytes: ArraySlice<UInt8>) throws(JSONError) { try self.init(parsing: bytes.span) }
+
+  /// Reads one whole JSON text in raw memory.
+  package init(parsing bytes: UnsafeRawBufferPointer) throws(JSONError) {
+    try unsafe self.init(parsing: Span(_unsafeBytes: bytes))
   }
 }
 
 /// Builds a `JSONValue`, and notes what is well-formed but doubtful. The reader's depth limit
 /// bounds the recursion.
-@unsafe
-struct JSONParser {
+struct JSONParser: ~Escapable {
   enum Remark: Hashable, Sendable {
     case duplicateKey
     /// One half of an escaped surrogate pair without the other half.
     case loneSurrogate
   }
 
-  private let bytes: UnsafeRawBufferPointer
+  private let bytes: Span<UInt8>
   private var reader: JSONReader
   private var path = JSONPath()
   private(set) var remarks: [(path: JSONPath, remark: Remark)] = []
 
-  init(_ bytes: UnsafeRawBufferPointer) {
-    unsafe self.bytes = bytes
-    unsafe reader = JSONReader(bytes)
+  @_lifetime(copy bytes)
+  init(_ bytes: Span<UInt8>) {
+    self.bytes = bytes
+    reader = JSONReader(bytes)
   }
 
   mutating func parse() throws(JSONError) -> JSONValue {
-    let value = try unsafe value(reader.next())
-    _ = try unsafe reader.next()
+    let value = try value(reader.next())
+    _ = try reader.next()
     return value
   }
 
   private mutating func value(_ event: JSONEvent) throws(JSONError) -> JSONValue {
     switch event {
-    case .beginObject: return try unsafe object()
-    case .beginArray: return try unsafe array()
-    case .string(let range): return unsafe .string(text(range))
-    case .number(let range): return unsafe .number(String(decoding: bytes[range], as: UTF8.self))
+    case .beginObject: return try object()
+    case .beginArray: return try array()
+    case .string(let range): return .string(text(range))
+    case .number(let range): return .number(String(decoding: bytes.extracting(range)))
     case .bool(let value): return .bool(value)
     case .null, .key, .endObject, .endArray, .end: return .null
     }
@@ -131,12 +131,12 @@ struct JSONParser {
   private mutating func object() throws(JSONError) -> JSONValue {
     var members: [JSONMember] = []
     var keys = JSONKeys()
-    while case .key(let range) = try unsafe reader.next() {
-      let key = unsafe text(range)
-      unsafe path.append(key: key)
-      if !keys.insert(key, after: members) { unsafe remarks.append((path, .duplicateKey)) }
-      members.append(JSONMember(key, try unsafe value(reader.next())))
-      unsafe path.removeLast()
+    while case .key(let range) = try reader.next() {
+      let key = text(range)
+      path.append(key: key)
+      if !keys.insert(key, after: members) { remarks.append((path, .duplicateKey)) }
+      members.append(JSONMember(key, try value(reader.next())))
+      path.removeLast()
     }
     return .object(members)
   }
@@ -144,19 +144,18 @@ struct JSONParser {
   private mutating func array() throws(JSONError) -> JSONValue {
     var values: [JSONValue] = []
     while true {
-      let event = try unsafe reader.next()
+      let event = try reader.next()
       guard event != .endArray else { return .array(values) }
-      unsafe path.append(index: values.count)
-      values.append(try unsafe value(event))
-      unsafe path.removeLast()
+      path.append(index: values.count)
+      values.append(try value(event))
+      path.removeLast()
     }
   }
 
   private mutating func text(_ range: Range<Int>) -> String {
     var hasLoneSurrogate = false
-    let text = unsafe JSONText.unescape(
-      UnsafeRawBufferPointer(rebasing: bytes[range]), hasLoneSurrogate: &hasLoneSurrogate)
-    if hasLoneSurrogate { unsafe remarks.append((path, .loneSurrogate)) }
+    let text = JSONText.unescape(bytes.extracting(range), hasLoneSurrogate: &hasLoneSurrogate)
+    if hasLoneSurrogate { remarks.append((path, .loneSurrogate)) }
     return text
   }
 }

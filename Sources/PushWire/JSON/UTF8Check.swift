@@ -2,19 +2,20 @@
 /// nothing above U+10FFFF.
 package enum UTF8Check {
   package static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    let bytes = unsafe Span<UInt8>(_unsafeBytes: bytes)
     var position = 0
     while position < bytes.count {
-      let first = unsafe bytes[position]
+      let first = bytes[position]
       position += 1
       if first < 0x80 { continue }
-      guard let rest = unsafe rest(of: first, in: bytes, at: position) else { return false }
+      guard let rest = rest(of: first, in: bytes, at: position) else { return false }
       position += rest
     }
     return true
   }
 
   /// How many bytes follow a byte that begins a sequence of several; nil: they are not well-formed.
-  static func rest(of first: UInt8, in bytes: UnsafeRawBufferPointer, at position: Int) -> Int? {
+  static func rest(of first: UInt8, in bytes: Span<UInt8>, at position: Int) -> Int? {
     let (count, second): (Int, ClosedRange<UInt8>)
     switch first {
     case 0xC2...0xDF: (count, second) = (1, 0x80...0xBF)
@@ -26,8 +27,8 @@ package enum UTF8Check {
     case 0xF4: (count, second) = (3, 0x80...0x8F)
     default: return nil
     }
-    guard position + count <= bytes.count, unsafe second.contains(bytes[position]) else { return nil }
-    for offset in 1..<count where unsafe bytes[position + offset] & 0xC0 != 0x80 { return nil }
+    guard position + count <= bytes.count, second.contains(bytes[position]) else { return nil }
+    for offset in 1..<count where bytes[position + offset] & 0xC0 != 0x80 { return nil }
     return count
   }
 }

@@ -9,8 +9,7 @@ extension ProviderHeaders {
     }
     guard !payload.isEmpty else { return broken }
     var checker = PayloadChecker()
-    unsafe payload.withUnsafeBytes { bytes in
-      guard let (root, members) = unsafe checker.readObject(bytes) else { return }
+    if let (root, members) = checker.readObject(payload) {
       for member in members { checker.checkTopLevel(member, at: root.appending(key: member.key)) }
       checker.checkPushType(members, pushType, priority: effectivePriority)
     }
@@ -29,16 +28,9 @@ package enum Payload {
   package static func check(
     _ bytes: [UInt8], for transport: PayloadTransport, payloadLimit: Int? = nil, priority: UInt8? = nil
   ) -> [PayloadFinding] {
-    unsafe bytes.withUnsafeBytes { unsafe check($0, for: transport, payloadLimit: payloadLimit, priority: priority) }
-  }
-
-  /// Checks bytes in memory in the same way.
-  package static func check(
-    _ bytes: UnsafeRawBufferPointer, for transport: PayloadTransport, payloadLimit: Int? = nil, priority: UInt8? = nil
-  ) -> [PayloadFinding] {
     var checker = PayloadChecker()
     checker.checkSize(bytes.count, transport, limit: payloadLimit ?? transport.payloadLimit)
-    guard let (root, members) = unsafe checker.readObject(bytes) else { return checker.findings }
+    guard let (root, members) = checker.readObject(bytes) else { return checker.findings }
     for member in members { checker.checkTopLevel(member, at: root.appending(key: member.key)) }
     checker.checkPresence(members)
     checker.checkPriority(members, transport, priority: priority)
@@ -68,26 +60,26 @@ struct PayloadChecker {
 
   /// Returns the members of the payload, or nil if it is not a JSON object. A byte order mark and a
   /// terminating NUL are reported and then skipped, so that one run shows all errors.
-  mutating func readObject(_ bytes: UnsafeRawBufferPointer) -> (JSONPath, [JSONMember])? {
+  mutating func readObject(_ bytes: [UInt8]) -> (JSONPath, [JSONMember])? {
     let root = JSONPath()
     var range = 0..<bytes.count
-    if unsafe bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
+    if bytes.starts(with: [0xEF, 0xBB, 0xBF]) {
       error(
         root, "The payload begins with a byte order mark (EF BB BF), which JSON does not allow: save it without one.")
       range.removeFirst(3)
     }
-    if let last = range.last, unsafe bytes[last] == 0 {
+    if let last = range.last, bytes[last] == 0 {
       error(root, "The payload ends with a NUL byte: strings must be sent without their terminator.")
-      while let last = range.last, unsafe bytes[last] == 0 { range.removeLast() }
+      while let last = range.last, bytes[last] == 0 { range.removeLast() }
     }
     guard !range.isEmpty else {
       error(root, "The payload is empty.")
       return nil
     }
-    var parser = unsafe JSONParser(UnsafeRawBufferPointer(rebasing: bytes[range]))
+    var parser = JSONParser(bytes.span.extracting(range))
     do throws(JSONError) {
-      let value = try unsafe parser.parse()
-      unsafe report(parser.remarks)
+      let value = try parser.parse()
+      report(parser.remarks)
       guard case .object(let members) = value else {
         error(root, "The payload must be a JSON object, not \(value.kindName).")
         return nil
@@ -95,7 +87,7 @@ struct PayloadChecker {
       return (root, members)
     } catch {
       let moved = JSONError(offset: error.offset + range.lowerBound, problem: error.problem)
-      self.error(root, "The payload is not JSON: \(unsafe moved.description(in: bytes)).")
+      self.error(root, "The payload is not JSON: \(moved.description(in: bytes)).")
       return nil
     }
   }

@@ -79,7 +79,9 @@ struct ServiceOverTLSTests {
       #expect(text.contains(":status: 200"), "\(text)")
       #expect(text.contains("apns-id: 9F3B2C4D-0000-4000-8000-00000000000A"), "\(text)")
       let date = try #require(text.firstMatch(of: /date: ([^\n\r]+)/)).1
-      let seconds = try #require(unsafe Array(date.utf8).withUnsafeBytes { unsafe HTTPDate.parse($0) })
+      let bytes = Array(date.utf8)
+      let parsed = HTTPDate.parse(bytes.span)
+      let seconds = try #require(parsed)
       #expect(abs(Double(seconds) - Date().timeIntervalSince1970) < 30)
       #expect(text.contains("SETTINGS_MAX_CONCURRENT_STREAMS(0x03):1000"))
       let refused = try await site.post("/3/device/zz", ["apns-topic: \(Self.topic)"])

@@ -39,7 +39,8 @@ struct ProviderAnswerTests {
     let reason = ProviderReason(rawValue: text)
     #expect((reason == nil) == text.isEmpty)
     #expect(ProviderAnswer.verdict(status: status, reason: reason) == verdict)
-    let body = text.isEmpty ? ProviderErrorBody() : ProviderErrorBody(parsing: Array(#"{"reason":"\#(text)"}"#.utf8))
+    let body =
+      text.isEmpty ? ProviderErrorBody() : ProviderErrorBody(parsing: Array(#"{"reason":"\#(text)"}"#.utf8).span)
     #expect(ProviderAnswer.verdict(status: status, reason: body.reason) == verdict)
   }
 
@@ -135,7 +136,7 @@ struct ProviderAnswerTests {
       ("e" + String(repeating: "\u{301}", count: 300), "e" + String(repeating: "\u{301}", count: 63)),
     ])
   func printable(reason: String, expected: String) {
-    func shown(_ bytes: [UInt8]) -> String { unsafe withExactBytes(bytes) { unsafe ProviderRefusal.printable($0) } }
+    func shown(_ bytes: [UInt8]) -> String { ProviderRefusal.printable(bytes.span) }
     let text = shown(Array(reason.utf8))
     #expect(text.unicodeScalars.elementsEqual(expected.unicodeScalars), "\(text)")
     #expect(text.utf8.count <= ProviderRefusal.otherReasonByteCountLimit)
