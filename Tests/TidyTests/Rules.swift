@@ -35,7 +35,7 @@ enum Rules {
     ("Sources/PushTransport/Loop/", "the seams carry bytes as raw buffers"),
     ("Sources/PushTransport/Binary/", "sockets read into raw buffers"),
     ("Sources/PushWire/Binary/", "the codec reads and writes raw memory"),
-    ("Sources/PushWire/Values/", "tokens are scanned as raw bytes"),
+    ("Sources/PushWire/Values/", "tokens are scanned as raw bytes; what Span lacks"),
     ("Sources/PushWire/JSON/", "JSON is scanned as raw bytes"),
     ("Sources/PushWire/HTTP2/", "identifiers, dates and error bodies are read and written as raw bytes"),
     ("Sources/PushWire/HPACK/", "header blocks are read in place"),

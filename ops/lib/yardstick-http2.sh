@@ -4,7 +4,8 @@
 
 usage() {
   die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N]" \
-    "[--streams N] [--token-key] [--sink] [--relay MILLISECONDS] [--personal] [--carillon FILE]"
+    "[--streams N] [--token-key] [--sink] [--relay MILLISECONDS] [--personal]" \
+    "[--journal] [--carillon FILE]"
 }
 
 pairs=5
@@ -15,14 +16,16 @@ streams=100
 token_key=false
 neutral=false
 personal=false
+journal=false
 relay=
 carillon=
 while (($# > 0)); do
   case $1 in
-    --token-key | --sink | --personal)
+    --token-key | --sink | --personal | --journal)
       [[ $1 != --token-key ]] || token_key=true
       [[ $1 != --sink ]] || neutral=true
       [[ $1 != --personal ]] || personal=true
+      [[ $1 != --journal ]] || journal=true
       shift
       continue
       ;;
@@ -105,7 +108,12 @@ as_client() {
     "${credential[@]}" --connections "$connections"
 }
 run_bench() { as_client bench --payload "$payload" --streams "$streams" --count "$1"; }
-run_send() { as_client send --payload "$work/$template" --tokens "$work/$people" --expiration 0 --priority 10; }
+run_send() {
+  local options=(--payload "$work/$template" --tokens "$work/$people" --expiration 0 --priority 10)
+  rm -rf "$work/journal"
+  ! $journal || options+=(--journal "$work/journal")
+  as_client send "${options[@]}"
+}
 template=payload.json people=tokens.txt
 ! $personal || template=personal.json people=people.csv
 
@@ -162,6 +170,7 @@ say "$requests requests of $payload bytes with a $kind, $connections connection(
   "$pairs pair(s)"
 server_name=$($neutral && echo "http2sink" || nghttpd --version)
 say "$server_name on the same machine, one thread${relay:+, $relay ms away}; $(nproc) cores; kernel $(uname -r)"
+! $journal || say "\`carillon send\` has a journal, as when a kill must lose nothing."
 ! $personal || say "What \`carillon send\` sends is personal: each payload has a name from the file."
 
 # Each measure leaves requests per second in $rate and microseconds of CPU per request in $micros.
@@ -201,7 +210,7 @@ account_rate() {
 }
 # `timeout` runs programs, not functions.
 export -f as_client run_bench run_send
-export carillon port work topic connections payload streams token_key template people
+export carillon port work topic connections payload streams token_key template people journal
 limited() { timeout "$run_limit" bash -c "$1"; }
 measure_bench() {
   timed limited "run_bench $requests"

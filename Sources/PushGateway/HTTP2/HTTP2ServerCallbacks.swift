@@ -64,7 +64,7 @@ enum HTTP2ServerCallbacks {
       unsafe output.append(body + stream.pointee.sentByteCount, count: length)
       unsafe stream.pointee.sentByteCount += length
     }
-    return unsafe output.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
+    return unsafe output.bytes.count >= core.pointee.outputLimit ? NGHTTP2_ERR_PAUSE.rawValue : 0
   }
 
   private static let beforeFrame: nghttp2_before_frame_send_callback = { _, frame, data in

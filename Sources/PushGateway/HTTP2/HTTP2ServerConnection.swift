@@ -74,7 +74,7 @@ struct HTTP2ServerConnection {
   func output(limit: Int, appended: (_ start: Int, _ count: Int) -> Void = { _, _ in }) -> UnsafeRawBufferPointer {
     unsafe core.pointee.output.clear()
     unsafe core.pointee.outputLimit = limit
-    while unsafe core.pointee.output.count < limit {
+    while unsafe core.pointee.output.bytes.count < limit {
       var bytes: UnsafePointer<UInt8>?
       let count = unsafe nghttp2_session_mem_send(session, &bytes)
       guard count > 0, let bytes = unsafe bytes else {
@@ -82,7 +82,7 @@ struct HTTP2ServerConnection {
         if count < 0, unsafe core.pointee.failure == nil { unsafe core.pointee.failure = HTTP2Failure(library: count) }
         break
       }
-      let start = unsafe core.pointee.output.count
+      let start = unsafe core.pointee.output.bytes.count
       unsafe core.pointee.output.append(bytes, count: count)
       appended(start, count)
     }

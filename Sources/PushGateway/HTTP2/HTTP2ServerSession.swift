@@ -232,22 +232,20 @@ package final class ResponseFields: Sendable {
 extension HTTP2Output {
   /// The frame that was appended at `start` is SETTINGS, and no acknowledgement.
   func isSettings(frameAt start: Int, byteCount: Int) -> Bool {
-    guard byteCount >= 9, let frame = unsafe base.map({ unsafe $0 + start }) else { return false }
-    return unsafe frame.load(fromByteOffset: 3, as: UInt8.self) == UInt8(NGHTTP2_SETTINGS.rawValue)
-      && frame.load(fromByteOffset: 4, as: UInt8.self) & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
+    let bytes = unsafe bytes
+    guard byteCount >= 9, start + byteCount <= bytes.count else { return false }
+    return unsafe UInt32(bytes[start + 3]) == NGHTTP2_SETTINGS.rawValue
+      && bytes[start + 4] & UInt8(NGHTTP2_FLAG_ACK.rawValue) == 0
   }
 
   /// Writes the limit into a SETTINGS frame that was appended at `start`; nil: the frame has no
   /// limit.
   func writeStreamLimit(_ limit: UInt32?, frameAt start: Int, byteCount: Int) {
-    guard let limit, let base = unsafe base else { return }
-    var offset = start + 9
-    while offset + 6 <= start + byteCount {
-      let identifier = unsafe UInt16(bigEndian: (base + offset).loadUnaligned(as: UInt16.self))
-      if UInt32(identifier) == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue {
-        unsafe (base + offset + 2).storeBytes(of: limit.bigEndian, as: UInt32.self)
-      }
-      offset += 6
+    guard let limit else { return }
+    let bytes = unsafe bytes
+    for offset in stride(from: start + 9, through: start + byteCount - 6, by: 6) {
+      let identifier = unsafe UInt32(bytes[offset]) << 8 | UInt32(bytes[offset + 1])
+      if identifier == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS.rawValue { write(limit, at: offset + 2) }
     }
   }
 }
