@@ -10,9 +10,9 @@ mkdir -p "$scratch"
 # The libraries that the build links, and pkg-config to find their headers.
 packages=(libssl-dev libnghttp2-dev libsqlite3-dev liblz4-dev libpq-dev pkg-config openssl)
 # What the tests need besides: Python and Go for the gateways of Tests/IntegrationTests, the lz4
-# tool to read the journal's files, nghttpd, nghttp and h2load for both sides of HTTP/2, Chromium for
-# the dashboard, systemd-analyze for the unit file, a PostgreSQL server for the store on it, Python's
-# YAML for the compose file, and two proxies with TLS in front and a resolver of their own.
+# tool to read the journal's files, nghttpd, nghttp and h2load for both sides of HTTP/2, Chromium
+# for the dashboard, systemd-analyze for the unit file, a PostgreSQL server for the store on it,
+# Python's YAML for the compose file, and two proxies with TLS in front and a resolver of their own.
 test_packages=(lz4 python3 python3-venv python3-h2 golang-go curl nghttp2-client nghttp2-server chromium)
 test_packages+=(chromium-driver systemd)
 test_packages+=(postgresql python3-yaml tinyproxy-bin microsocks socat libnss-wrapper)
