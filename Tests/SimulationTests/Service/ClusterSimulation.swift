@@ -137,13 +137,10 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
     }
 
-    /// Nodes are killed again and again, and lose their disks. Little is granted that is not sent,
-    /// and what is sent stays unknown to the ledger for long, so that nearly all that counts as in
-    /// doubt arrives again.
+    /// Nodes are killed again and again, and lose their disks.
     mutating func killOften() {
       var random = SeededGenerator(seed: seed ^ 0x1C11)
       (deviceCount, perSecond, onUnknown) = (1_000, 20, .resend)
-      (segments.grants, settlementDelay) = (1...4, .seconds(8))
       events = (0..<8).map { kill in
         let node = Int.random(in: speeds.indices, using: &random)
         return (1_000 + kill * 5_000, node, .kill(restart: Int.random(in: 1...20, using: &random), losesDisk: true))
