@@ -70,10 +70,10 @@ final class SharedRates: Sendable {
     var known: Set<String> = []
     while !Task.isCancelled {
       // Others wait for the share of a limit that is not needed any more.
-      let isNew = update(&entries) || known != Set(entries.keys)
+      let hasChanged = update(&entries) || known != Set(entries.keys)
       for entry in entries.values where entry.machine.isRaising { entry.apply(now: clock.uptime) }
       looks += 1
-      if isNew || looks >= idleRareness || entries.values.contains(where: \.isMoving) {
+      if hasChanged || looks >= idleRareness || entries.values.contains(where: \.isMoving) {
         looks = 0
         let now = clock.uptime
         number += 1

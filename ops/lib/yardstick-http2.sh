@@ -4,8 +4,8 @@
 
 usage() {
   die "$1 Usage: ops/yardstick --http2 [--pairs N] [--requests N] [--payload BYTES] [--connections N]" \
-    "[--streams N] [--token-key] [--sink] [--relay MILLISECONDS] [--personal]" \
-    "[--journal] [--carillon FILE]"
+    "[--streams N] [--token-key] [--sink] [--relay MILLISECONDS] [--personal] [--journal]" \
+    "[--carillon FILE]"
 }
 
 pairs=5
@@ -21,14 +21,10 @@ relay=
 carillon=
 while (($# > 0)); do
   case $1 in
-    --token-key | --sink | --personal | --journal)
-      [[ $1 != --token-key ]] || token_key=true
-      [[ $1 != --sink ]] || neutral=true
-      [[ $1 != --personal ]] || personal=true
-      [[ $1 != --journal ]] || journal=true
-      shift
-      continue
-      ;;
+    --token-key) token_key=true && shift && continue ;;
+    --sink) neutral=true && shift && continue ;;
+    --personal) personal=true && shift && continue ;;
+    --journal) journal=true && shift && continue ;;
   esac
   (($# >= 2)) || usage "$1 needs a value."
   case $1 in

@@ -45,6 +45,7 @@ package struct BudgetMachine: Sendable {
   /// How long a share is kept that is not used: a sender that waits for its work, its journal or
   /// the store for a moment would need another second to have the share back.
   package static let hold = Duration.seconds(1)
+
   /// The part of the limit that all nodes have alike, so that one that begins to send need not wait
   /// until others use less.
   package static let evenPart = 0.1

@@ -1,22 +1,22 @@
 /// What a `Span` of bytes lacks, and text has.
 extension Span<UInt8> {
-  package func contains(_ byte: UInt8) -> Bool {
+  func contains(_ byte: UInt8) -> Bool {
     for index in indices where self[index] == byte { return true }
     return false
   }
 
-  package func allSatisfy(_ condition: (UInt8) -> Bool) -> Bool {
+  func allSatisfy(_ condition: (UInt8) -> Bool) -> Bool {
     for index in indices where !condition(self[index]) { return false }
     return true
   }
 
-  package func equals(_ text: StaticString) -> Bool {
+  func equals(_ text: StaticString) -> Bool {
     guard count == text.utf8CodeUnitCount else { return false }
     for index in indices where unsafe self[index] != text.utf8Start[index] { return false }
     return true
   }
 
-  package func equals(_ text: String) -> Bool {
+  func equals(_ text: String) -> Bool {
     guard count == text.utf8.count else { return false }
     var index = 0
     for byte in text.utf8 {
@@ -29,7 +29,7 @@ extension Span<UInt8> {
 
 extension String {
   /// The bytes as UTF-8; what is none becomes U+FFFD.
-  package init(decoding bytes: Span<UInt8>) {
+  init(decoding bytes: Span<UInt8>) {
     self = unsafe bytes.withUnsafeBufferPointer { unsafe String(decoding: $0, as: UTF8.self) }
   }
 }
