@@ -80,10 +80,28 @@ extension ClusterSimulation {
     if twice > sum.possibleDuplicates {
       problems.append("\(twice) have got it twice, counted \(sum.possibleDuplicates)")
     }
+    problems += copies(arrivals)
     let state = contents.campaigns[id]?.state ?? ""
     if !(isCancelled ? plan.isCancelled : state == "finished") { problems.append("the campaign is \(state)") }
     let outcomes = ListedOutcomes(contents.outcomeGroups, of: Set(tokens))
     return problems + outcomes.problems(sum) + listed(sum)
+  }
+
+  /// Each segment has counted the copies of its own lines: in the sum, one that counted too many
+  /// hides another.
+  private func copies(_ arrivals: [TokenBytes: Int]) -> [String] {
+    let ledger = storeDisk.contents.ledger
+    var found = [(twice: Int, copies: Int)](repeating: (0, 0), count: ledger.grants.count)
+    for (token, count) in arrivals where count > 1 {
+      guard let key = keys[token], let place = ledger.grants.lastIndex(where: { $0.firstKey <= key }) else { continue }
+      found[place].twice += 1
+      found[place].copies += count - 1
+    }
+    return zip(found, zip(ledger.grants, ledger.segmentAccounts)).compactMap { found, segment in
+      let account = segment.1.flatMap(AccountJSON.account(reading:)) ?? CampaignAccount()
+      guard found.twice > account.possibleDuplicates || found.copies > account.possibleCopies else { return nil }
+      return "segment \(segment.0.firstKey): \(found.twice) have got it twice, \(found.copies) copies: \(account)"
+    }
   }
 
   /// Whoever was refused stands in the lists once.

@@ -34,6 +34,9 @@ internal import Testing
   @Test("nodes that are drained, and killed when they carry nothing, leave nothing in doubt")
   func draining() { run(leavesDoubt: false) { $0.drain() } }
 
+  @Test("nodes that are killed again and again, and lose their disks, count each copy")
+  func killing() { run(leavesDoubt: true) { $0.killOften() } }
+
   @Test("a commit that did not wait for the standby is in doubt, and may be lost with the primary")
   func warnings() { run(leavesDoubt: true) { $0.store.warnedPerMille = 20 } }
 

@@ -28,6 +28,9 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   /// What is granted of each segment, in their order.
   package var grants: [(firstKey: Int64, granted: Int)] { segments.map { ($0.row.id.firstKey, $0.row.granted) } }
 
+  /// The accounts of all segments, in the same order.
+  package var segmentAccounts: [[UInt8]?] { segments.map(\.row.account) }
+
   /// How each segment stands, and the account of it that its owner has told.
   package var accounts: [String] {
     segments.map {
