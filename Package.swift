@@ -138,7 +138,7 @@ let package = Package(
       dependencies: ["PushWire", "PushJournal", "PushTransport", "PushEngine", "PushGateway", "PushStore"],
       path: "Tests/Support", swiftSettings: settings),
     .testTarget(name: "PushWireTests", dependencies: ["PushWire", "Support"], swiftSettings: settings),
-    .testTarget(name: "PushJournalTests", dependencies: ["PushJournal", "Support"], swiftSettings: settings),
+    .testTarget(name: "PushJournalTests", dependencies: ["CLZ4", "PushJournal", "Support"], swiftSettings: settings),
     .testTarget(
       name: "PushTransportTests",
       dependencies: [

@@ -259,7 +259,7 @@ extension JournalCampaigns {
         "\(tokens) has changed since the campaign began: "
           + "it has \(tokenText.utf8.count + 1) bytes, had \(tokenText.utf8.count)")
       try site.place.write(tokenText.replacing("beef", with: "bee0", maxReplacements: 1), to: tokens)
-      try await refusal("\(tokens) has changed since the campaign began: its content is another (SHA-256 ")
+      try await refusal("\(tokens) has changed since the campaign began: its content is another")
       try site.place.write(payloadText.replacing("To", with: "At"), to: payload)
       try await refusal("\(tokens) has changed since", "\(payload) has changed since")
       try site.place.write(tokenText, to: tokens)

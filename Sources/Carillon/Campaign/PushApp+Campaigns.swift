@@ -79,7 +79,7 @@ extension PushApp {
   /// - Parameters:
   ///   - notification: what every recipient gets. `{{name}}` in it stands for the column `name`.
   ///   - path: of the file. It must not change before the campaign has ended. With a journal, the
-  ///     file is read once more at the beginning: its SHA-256 proves later that it is the same.
+  ///     file is read once more at the beginning, to prove later that it is the same.
   ///   - name: for people, and for ``UnfinishedCampaign/name``. Default: none.
   ///   - notAccepted: called with every notification that was not accepted, from any thread and
   ///     from several at once. It must return soon. Default nil.

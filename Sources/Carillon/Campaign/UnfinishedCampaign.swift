@@ -94,8 +94,8 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
   /// Resumes it with a file.
   ///
   /// - Parameters:
-  ///   - path: of the same file as before, which must not have changed. Its size and SHA-256 are
-  ///     compared, unless it was no regular file.
+  ///   - path: of the same file as before, which must not have changed. Its size and content
+  ///     are compared, unless it was no regular file.
   ///   - notAccepted: called for each notification that is not accepted.
   /// - Throws: as ``resume(notAccepted:)``, ``CarillonError/ErrorCode/journalContent`` if
   ///   the file has changed since the campaign began, and

@@ -21,6 +21,43 @@ package enum Digest {
     }
   }
 
+  /// The AES-128-GMAC (NIST SP 800-38D) of data that arrives in pieces, with a nonce of zeros: a key
+  /// is for one text. It takes a seventh of the time of SHA-256. Who does not know the key cannot
+  /// make two texts that have the same.
+  @safe package final class GMAC {
+    package static let keyByteCount = 16
+
+    private let context: OpaquePointer
+    private var isSound: Bool
+
+    /// - Parameter key: of ``keyByteCount`` bytes.
+    package init?(key: [UInt8]) {
+      guard key.count == Self.keyByteCount, let context = unsafe EVP_CIPHER_CTX_new() else { return nil }
+      unsafe self.context = context
+      isSound =
+        unsafe EVP_EncryptInit_ex(context, EVP_aes_128_gcm(), nil, key, [UInt8](repeating: 0, count: 12)) == 1
+    }
+
+    deinit { unsafe EVP_CIPHER_CTX_free(context) }
+
+    /// - Parameter bytes: at most 1 GiB.
+    package func update(_ bytes: UnsafeRawBufferPointer) {
+      var count: Int32 = 0
+      let base = unsafe bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
+      isSound =
+        unsafe isSound && EVP_EncryptUpdate(context, nil, &count, base, Int32(clamping: bytes.count)) == 1
+    }
+
+    /// Returns the 16 bytes; nil if OpenSSL has failed. Nothing can be added afterwards.
+    package func finish() -> [UInt8]? {
+      var (code, count) = ([UInt8](repeating: 0, count: 16), Int32(0))
+      let isWhole =
+        unsafe isSound && EVP_EncryptFinal_ex(context, &code, &count) == 1
+        && EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(code.count), &code) == 1
+      return isWhole ? code : nil
+    }
+  }
+
   /// The SHA-256 of `bytes`: 32 bytes.
   package static func sha256(_ bytes: UnsafeRawBufferPointer) -> [UInt8] {
     unsafe [UInt8](unsafeUninitializedCapacity: 32) { digest, count in
