@@ -26,8 +26,9 @@ final class HandRun {
 
   init(_ disk: some JournalFiles, _ options: JournalOptions) throws {
     var records: [TestRecord] = []
-    (journal, recovery) = try unsafe Journal.open(disk, options: options, runByHand: {}) { position, kind, bytes in
-      records.append(TestRecord(position: position.rawValue, kind: kind, bytes: unsafe Array(bytes)))
+    (journal, recovery) = try Journal.open(disk, options: options, runByHand: {}) { position, kind, bytes in
+      records.append(
+        TestRecord(position: position.rawValue, kind: kind, bytes: unsafe bytes.withUnsafeBytes { unsafe Array($0) }))
     }
     recovered = records
   }
@@ -56,8 +57,9 @@ extension Journal {
 
   static func records(_ files: some JournalFiles) throws -> (recovery: JournalRecovery, records: [TestRecord]) {
     var records: [TestRecord] = []
-    let recovery = try unsafe inspect(files) { position, kind, bytes in
-      records.append(TestRecord(position: position.rawValue, kind: kind, bytes: unsafe Array(bytes)))
+    let recovery = try inspect(files) { position, kind, bytes in
+      records.append(
+        TestRecord(position: position.rawValue, kind: kind, bytes: unsafe bytes.withUnsafeBytes { unsafe Array($0) }))
     }
     return (recovery, records)
   }

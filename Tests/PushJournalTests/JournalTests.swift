@@ -327,7 +327,7 @@ struct JournalTests {
   func wakes() throws {
     let wakes = Mutex(0)
     let options = JournalOptions.small(sync: .interval(.milliseconds(10)), block: 4096)
-    let (journal, _) = try unsafe Journal.open(
+    let (journal, _) = try Journal.open(
       SimulatedDisk(), options: options, runByHand: { wakes.withLock { $0 += 1 } }, record: { _, _, _ in })
     _ = journal.run(now: .zero)
     for _ in 0..<50 { _ = try journal.append(kind: 1, bytes: [1, 2, 3]) }

@@ -39,8 +39,9 @@ private func open(
   _ path: String, _ options: JournalOptions = JournalOptions()
 ) throws -> (journal: Journal, recovery: JournalRecovery, records: [TestRecord]) {
   var records: [TestRecord] = []
-  let (journal, recovery) = try unsafe Journal.open(directory: path, options: options) { position, kind, bytes in
-    records.append(TestRecord(position: position.rawValue, kind: kind, bytes: unsafe Array(bytes)))
+  let (journal, recovery) = try Journal.open(directory: path, options: options) { position, kind, bytes in
+    records.append(
+      TestRecord(position: position.rawValue, kind: kind, bytes: unsafe bytes.withUnsafeBytes { unsafe Array($0) }))
   }
   return (journal, recovery, records)
 }

@@ -80,12 +80,12 @@ struct DecodingPropertyTests {
     var decoder = FrameDecoder()
     var inside = 0
     unsafe withExactBytes(bytes) { view in
-      unsafe decoder.consume(view) { frame in
-        if let base = view.baseAddress, let start = unsafe frame.token.baseAddress, unsafe start >= base,
-          unsafe start < base + view.count
-        {
-          inside += 1
+      decoder.consume(unsafe Span(_unsafeBytes: view)) { frame in
+        let isInside = unsafe frame.token.withUnsafeBytes { token in
+          guard let base = view.baseAddress, let start = token.baseAddress else { return false }
+          return unsafe start >= base && start < base + view.count
         }
+        inside += isInside ? 1 : 0
         return true
       }
     }

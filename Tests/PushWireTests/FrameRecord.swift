@@ -14,7 +14,7 @@ struct FrameRecord: Equatable {
 
 extension FrameRecord {
   init(_ frame: DecodedFrame) {
-    unsafe self.init(
+    self.init(
       command: frame.command,
       token: Array(frame.token),
       payload: Array(frame.payload),
@@ -67,8 +67,8 @@ func decode(_ pieces: [ArraySlice<UInt8>], limits: DecoderLimits = DecoderLimits
   var frames: [FrameRecord] = []
   for piece in pieces {
     unsafe withExactBytes(piece) { bytes in
-      unsafe decoder.consume(bytes) { frame in
-        frames.append(unsafe FrameRecord(frame))
+      decoder.consume(unsafe Span(_unsafeBytes: bytes)) { frame in
+        frames.append(FrameRecord(frame))
         return frames.count < stopAfter
       }
     }

@@ -62,8 +62,8 @@ extension Workload {
       return Iteration {
         var count = 0
         unsafe stream.forEachPiece(of: pieceByteCount) { piece in
-          unsafe decoder.consume(piece) { frame in
-            count += unsafe frame.violation == nil && frame.payload.count == 200 ? 1 : 0
+          decoder.consume(unsafe Span(_unsafeBytes: piece)) { frame in
+            count += frame.violation == nil && frame.payload.count == 200 ? 1 : 0
             return true
           }
         }

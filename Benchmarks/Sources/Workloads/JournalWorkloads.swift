@@ -43,7 +43,7 @@ extension Workload {
       },
       run: {
         var count = 0
-        _ = try unsafe Journal.open(files, runByHand: {}) { _, _, _ in count += 1 }
+        _ = try Journal.open(files, runByHand: {}) { _, _, _ in count += 1 }
         try WorkloadFailure.check(count == recordCount, "\(count) records were recovered, not \(recordCount)")
       })
   }
@@ -54,7 +54,7 @@ final class JournalDriver {
   let journal: Journal
   private var now = Duration.zero
 
-  init(_ files: MemoryFiles) throws { journal = try unsafe Journal.open(files, runByHand: {}) { _, _, _ in }.journal }
+  init(_ files: MemoryFiles) throws { journal = try Journal.open(files, runByHand: {}) { _, _, _ in }.journal }
 
   convenience init(keepsContent: Bool) throws { try self.init(MemoryFiles(keepsContent: keepsContent)) }
 

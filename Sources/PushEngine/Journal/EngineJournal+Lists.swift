@@ -62,20 +62,20 @@ extension EngineJournal {
     var contents = JournalState()
     var found: [SettledNotification] = []
     do throws(JournalError) {
-      _ = try unsafe Journal.inspect(directory: directory) { position, kind, bytes in
-        if let (run, outcome) = unsafe settlement(kind, bytes), run.campaign == campaign {
+      _ = try Journal.inspect(directory: directory) { position, kind, bytes in
+        if let (run, outcome) = settlement(kind, bytes), run.campaign == campaign {
           found += contents.notifications(of: run, outcome)
         }
         // Damaged records were reported when the journal was opened.
-        try? unsafe contents.read(position, kind: kind, bytes)
+        try? contents.read(position, kind: kind, bytes)
       }
     } catch { throw JournalProblem(error) }
     return found
   }
 
-  private static func settlement(_ kind: UInt8, _ bytes: UnsafeRawBufferPointer) -> (JournalledRun, Outcome)? {
+  private static func settlement(_ kind: UInt8, _ bytes: Span<UInt8>) -> (JournalledRun, Outcome)? {
     guard [.settled, .answered, .resolved].contains(JournalEvent.Kind(rawValue: kind)) else { return nil }
-    var record = unsafe RecordReader(bytes)
+    var record = RecordReader(bytes)
     switch try? JournalEvent(kind: kind, reading: &record) {
     case .settled(let run, let outcome), .answered(let run, let outcome), .resolved(let run, let outcome):
       if case .accepted = outcome { return nil }

@@ -40,8 +40,8 @@ extension EngineJournal {
   ) throws(JournalProblem) -> (
     journal: EngineJournal, report: JournalReport
   ) {
-    try unsafe open(options) { (options, record) throws(JournalError) in
-      try unsafe Journal.open(directory: directory, options: options, record: record)
+    try open(options) { (options, record) throws(JournalError) in
+      try Journal.open(directory: directory, options: options, record: record)
     }
   }
 
@@ -50,8 +50,8 @@ extension EngineJournal {
   package static func open(
     _ files: any JournalFiles, options: EngineJournalOptions, runByHand: @escaping @Sendable () -> Void
   ) throws(JournalProblem) -> (journal: EngineJournal, report: JournalReport) {
-    try unsafe open(options) { (options, record) throws(JournalError) in
-      try unsafe Journal.open(files, options: options, runByHand: runByHand, record: record)
+    try open(options) { (options, record) throws(JournalError) in
+      try Journal.open(files, options: options, runByHand: runByHand, record: record)
     }
   }
 
@@ -59,7 +59,7 @@ extension EngineJournal {
   /// never.
   package func run(now: Duration) -> Duration? { journal.run(now: now) }
 
-  private typealias Record = (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+  private typealias Record = (JournalPosition, UInt8, Span<UInt8>) -> Void
 
   private static func open(
     _ options: EngineJournalOptions,
@@ -70,7 +70,7 @@ extension EngineJournal {
     (journalOptions.sync, journalOptions.skipsDamage) = (options.sync, options.skipsDamage)
     let opened: (journal: Journal, recovery: JournalRecovery)
     do throws(JournalError) {
-      opened = try unsafe body(journalOptions) { unsafe reading.read($0, $1, $2) }
+      opened = try body(journalOptions) { reading.read($0, $1, $2) }
     } catch {
       throw JournalProblem(error)
     }
@@ -97,7 +97,7 @@ extension EngineJournal {
     var reading = JournalReading()
     let recovery: JournalRecovery
     do throws(JournalError) {
-      recovery = try unsafe Journal.inspect(directory: directory) { unsafe reading.read($0, $1, $2) }
+      recovery = try Journal.inspect(directory: directory) { reading.read($0, $1, $2) }
     } catch { throw JournalProblem(error) }
     if let problem = reading.problem { throw problem }
     return reading.finish(recovery)

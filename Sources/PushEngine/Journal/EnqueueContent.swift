@@ -1,4 +1,5 @@
 internal import PushTransport
+internal import PushWire
 
 /// One notification of an enqueue record, wherever its bytes lie.
 @safe struct EnqueuedNotification {
@@ -136,7 +137,7 @@ struct EnqueueContent: Hashable, Sendable {
   /// - Throws: unless it holds exactly `run`'s notifications, in as many blocks as `run` has.
   init(reading record: inout RecordReader, run: JournalledRun) throws(RecordError) {
     count = run.count
-    bytes = try unsafe Array(record.readRaw(record.remaining))
+    bytes = Array(try record.readRaw(record.remaining))
     guard let first = bytes.first, count > 0 else { throw .tooShort }
     flags = first
     lengthsOffset = 1 + (flags & EnqueueShape.Flag.linesFollow == 0 ? 8 * count : 8)
@@ -179,11 +180,8 @@ struct EnqueueContent: Hashable, Sendable {
       shape.write(source, to: &record)
       count = record.byteCount
     }
-    let content = unsafe bytes.withUnsafeBytes { memory in
-      var record = unsafe RecordReader(memory)
-      return try? EnqueueContent(reading: &record, run: run)
-    }
-    guard let content else { return nil }
+    var record = RecordReader(bytes.span)
+    guard let content = try? EnqueueContent(reading: &record, run: run) else { return nil }
     self = content
   }
 

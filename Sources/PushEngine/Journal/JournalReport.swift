@@ -53,10 +53,10 @@ struct JournalReading {
 
   init(plantedMistake: EngineJournalOptions.PlantedMistake? = nil) { contents.plantedMistake = plantedMistake }
 
-  mutating func read(_ position: JournalPosition, _ kind: UInt8, _ bytes: UnsafeRawBufferPointer) {
+  mutating func read(_ position: JournalPosition, _ kind: UInt8, _ bytes: Span<UInt8>) {
     guard problem == nil else { return }
     do throws(RecordError) {
-      try unsafe contents.read(position, kind: kind, bytes)
+      try contents.read(position, kind: kind, bytes)
     } catch {
       problem = JournalProblem(
         kind: .damaged,

@@ -164,8 +164,8 @@ extension JournalledCampaign {
 
 extension JournalState {
   /// Applies one record of a journal.
-  mutating func read(_ position: JournalPosition, kind: UInt8, _ bytes: UnsafeRawBufferPointer) throws(RecordError) {
-    var record = unsafe RecordReader(bytes)
+  mutating func read(_ position: JournalPosition, kind: UInt8, _ bytes: Span<UInt8>) throws(RecordError) {
+    var record = RecordReader(bytes)
     switch JournalEvent.Kind(rawValue: kind) {
     case .payload:
       let number = try record.read(UInt64.self)

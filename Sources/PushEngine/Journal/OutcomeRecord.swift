@@ -37,7 +37,7 @@ extension Outcome {
       self = .rejected(try Rejection(reading: &record))
       return
     }
-    _ = try unsafe record.readRaw(Rejection.leastCodeByteCount)
+    _ = try record.readRaw(Rejection.leastCodeByteCount)
     switch kind {
     case 1: self = .accepted(.confirmed)
     case 2: self = .accepted(.quiet)
@@ -109,6 +109,6 @@ extension Rejection {
   private static func readReason(_ record: inout RecordReader) throws(RecordError) -> String {
     let count = Int(try record.read(UInt8.self))
     // What we write is printable, but the file may have been written by another program.
-    return unsafe ProviderRefusal.printable(Span(_unsafeBytes: try record.readRaw(count)))
+    return ProviderRefusal.printable(try record.readRaw(count))
   }
 }

@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// Writes the fields of a record one after another, in little-endian order, into the journal's
 /// memory.
 @safe struct RecordWriter: ~Copyable {
@@ -38,17 +40,21 @@
 
 /// Reads such fields. The journal's checksums protect the bytes, but do not show who wrote them, so
 /// every length is checked.
-@safe struct RecordReader: ~Copyable {
-  private let memory: UnsafeRawBufferPointer
+struct RecordReader: ~Copyable, ~Escapable {
+  private let memory: Span<UInt8>
   private(set) var position = 0
 
-  init(_ memory: UnsafeRawBufferPointer) { unsafe self.memory = unsafe memory }
+  @_lifetime(copy memory)
+  init(_ memory: Span<UInt8>) { self.memory = memory }
 
-  var remaining: Int { unsafe memory.count - position }
+  var remaining: Int { memory.count - position }
 
-  mutating func read<Number: FixedWidthInteger>(_ type: Number.Type = Number.self) throws(RecordError) -> Number {
+  mutating func read<Number: FixedWidthInteger & BitwiseCopyable>(
+    _ type: Number.Type = Number.self
+  ) throws(RecordError) -> Number {
     guard remaining >= MemoryLayout<Number>.size else { throw .tooShort }
-    let value = unsafe Number(littleEndian: memory.loadUnaligned(fromByteOffset: position, as: Number.self))
+    let value = unsafe Number(
+      littleEndian: memory.bytes.unsafeLoadUnaligned(fromByteOffset: position, as: Number.self))
     position += MemoryLayout<Number>.size
     return value
   }
@@ -81,16 +87,16 @@
     return from..<to
   }
 
-  mutating func readRaw(_ count: Int) throws(RecordError) -> UnsafeRawBufferPointer {
+  @_lifetime(copy self)
+  mutating func readRaw(_ count: Int) throws(RecordError) -> Span<UInt8> {
     guard count >= 0, remaining >= count else { throw .tooShort }
-    let bytes = unsafe UnsafeRawBufferPointer(rebasing: memory[position..<(position + count)])
-    position += count
-    return unsafe bytes
+    defer { position += count }
+    return memory.extracting(position..<position + count)
   }
 
   mutating func readBytes() throws(RecordError) -> [UInt8] {
     let count = Int(try read(UInt32.self))
-    return unsafe Array(try readRaw(count))
+    return Array(try readRaw(count))
   }
 
   mutating func readString() throws(RecordError) -> String { String(decoding: try readBytes(), as: UTF8.self) }

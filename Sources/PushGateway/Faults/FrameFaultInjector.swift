@@ -40,11 +40,17 @@ package struct FrameFaultInjector: FramePolicy {
 
   package mutating func verdict(on frame: DecodedFrame) -> Verdict {
     seen += 1
-    for matcher in poison where unsafe matcher.matches(frame.token, ordinal: seen) { return .poison }
-    for rule in refuse where unsafe rule.matcher.matches(frame.token, ordinal: seen) { return .refuse(rule.status) }
+    if let verdict = unsafe frame.token.withUnsafeBytes({ unsafe fault($0) }) { return verdict }
     accepted += 1
     guard accepted == next, let interruption = interruption() else { return .accept }
     return .acceptThen(interruption)
+  }
+
+  /// What the rules say of the frame that was seen last; nil: nothing.
+  private func fault(_ token: UnsafeRawBufferPointer) -> Verdict? {
+    for matcher in poison where unsafe matcher.matches(token, ordinal: seen) { return .poison }
+    for rule in refuse where unsafe rule.matcher.matches(token, ordinal: seen) { return .refuse(rule.status) }
+    return nil
   }
 
   package mutating func refused(_ frame: DecodedFrame, as refusal: Refusal) {}

@@ -81,10 +81,10 @@ private struct RecordingPolicy: FramePolicy, ~Copyable {
   mutating func opened() -> ConnectionInterruption? { closesAtOnce ? .close : faults.opened() }
 
   mutating func verdict(on frame: DecodedFrame) -> Verdict {
-    let verdict = unsafe faults.verdict(on: frame)
+    let verdict = faults.verdict(on: frame)
     guard records else { return verdict }
     switch verdict {
-    case .accept, .acceptThen: unsafe record(frame, nil)
+    case .accept, .acceptThen: record(frame, nil)
     case .refuse, .poison: break
     }
     return verdict
@@ -92,7 +92,7 @@ private struct RecordingPolicy: FramePolicy, ~Copyable {
 
   mutating func refused(_ frame: DecodedFrame, as refusal: Refusal) {
     ledger.refused(topic: topic, refusal)
-    if records { unsafe record(frame, refusal) }
+    if records { record(frame, refusal) }
   }
 
   mutating func ended(_ counts: GatewaySession.Counts) {
@@ -103,7 +103,7 @@ private struct RecordingPolicy: FramePolicy, ~Copyable {
   }
 
   private mutating func record(_ frame: DecodedFrame, _ refusal: Refusal?) {
-    unsafe recorder?.append(frame, refusal: refusal)
-    unsafe memory?.append(frame, topic: topic, connection: number, refusal: refusal)
+    recorder?.append(frame, refusal: refusal)
+    memory?.append(frame, topic: topic, connection: number, refusal: refusal)
   }
 }

@@ -24,11 +24,11 @@ struct FrameRecorder: ~Copyable {
   mutating func append(_ frame: DecodedFrame, refusal: Refusal?) {
     if case .probe = refusal { return }
     lines.append(head)
-    unsafe lines.append(number: frame.command.map { Int($0.rawValue) })
+    lines.append(number: frame.command.map { Int($0.rawValue) })
     lines.append(Self.identifier)
-    unsafe lines.append(number: frame.identifier.map { Int($0) })
-    unsafe lines.append(token: frame.token)
-    unsafe lines.append(payload: frame.payload)
+    lines.append(number: frame.identifier.map { Int($0) })
+    unsafe frame.token.withUnsafeBytes { unsafe lines.append(token: $0) }
+    unsafe frame.payload.withUnsafeBytes { unsafe lines.append(payload: $0) }
     switch refusal {
     case .status(let status): lines.append(refusedAs: Int(status.rawValue))
     case .poison: lines.append(refusedAs: 0)

@@ -64,11 +64,11 @@ package final class RecordedFrames: Sendable {
 
   func append(_ decoded: DecodedFrame, topic: String, connection: Int, refusal: Refusal?) {
     state.withLock { state in
-      if unsafe !state.lastPayload.holdsSameBytes(as: decoded.payload) {
-        state.lastPayload = unsafe Array(decoded.payload)
+      if unsafe !decoded.payload.withUnsafeBytes({ unsafe state.lastPayload.holdsSameBytes(as: $0) }) {
+        state.lastPayload = Array(decoded.payload)
       }
       state.frames.append(
-        unsafe Frame(
+        Frame(
           topic: topic, connection: connection, command: decoded.command, token: TokenBytes(bytes: decoded.token),
           identifier: decoded.identifier, expiration: decoded.expiration, priority: decoded.priority,
           payload: state.lastPayload, refusal: refusal))

@@ -11,13 +11,13 @@ extension Journal {
   ///   off and reported in the result.
   package static func open(
     directory path: String, options: JournalOptions = JournalOptions(),
-    record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+    record: (JournalPosition, UInt8, Span<UInt8>) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
     let files = try JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(directory: path) }
     if let owner = try JournalError.wrapping({ () throws(JournalFileError) in try files.foreignOwner }) {
       throw .notOurs(path: path, owner: owner)
     }
-    return try unsafe open(files, options: options, runByHand: nil, record: record)
+    return try open(files, options: options, runByHand: nil, record: record)
   }
 
   /// Opens a journal in any implementation of ``JournalFiles``.
@@ -28,7 +28,7 @@ extension Journal {
   ///   the time that it returned. For simulations.
   package static func open(
     _ files: any JournalFiles, options: JournalOptions = JournalOptions(), runByHand: (@Sendable () -> Void)?,
-    record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+    record: (JournalPosition, UInt8, Span<UInt8>) -> Void
   ) throws(JournalError) -> (journal: Journal, recovery: JournalRecovery) {
     precondition(
       options.blockByteCount <= FrameFormat.contentByteCountLimit && options.blockByteCount >= 256,
@@ -37,7 +37,7 @@ extension Journal {
     let lock = try takeLock(files)
     do throws(JournalError) {
       var scanner = try JournalScanner(files, skipsDamage: options.skipsDamage)
-      let recovery = try unsafe scanner.scan(record)
+      let recovery = try scanner.scan(record)
       let identity = scanner.journal ?? UInt64.random(in: .min ... .max)
       let writer = try JournalError.wrapping { () throws(JournalFileError) in
         try makeWriter(files, options: options, journal: identity, recovery)
@@ -101,23 +101,23 @@ extension Journal {
   /// Damage and a torn tail are no errors here but part of the result. A journal that is being
   /// written at the same time may show a torn tail.
   package static func inspect(
-    _ files: any JournalFiles, record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+    _ files: any JournalFiles, record: (JournalPosition, UInt8, Span<UInt8>) -> Void
   ) throws(JournalError) -> JournalRecovery {
     var scanner = try JournalScanner(files, skipsDamage: true)
-    return try unsafe scanner.scan(record)
+    return try scanner.scan(record)
   }
 
   /// Calls ``inspect(_:record:)`` for a directory, which must exist.
   package static func inspect(
-    directory path: String, record: (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+    directory path: String, record: (JournalPosition, UInt8, Span<UInt8>) -> Void
   ) throws(JournalError) -> JournalRecovery {
-    try unsafe inspect(
-      JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(existing: path) }, record: unsafe record)
+    try inspect(
+      JournalError.wrapping { () throws(JournalFileError) in try PosixFiles(existing: path) }, record: record)
   }
 
   /// Returns every place in the directory that a crash does not explain, and the torn tail if there
   /// is one.
   package static func verify(directory path: String) throws(JournalError) -> JournalRecovery {
-    try unsafe inspect(directory: path) { _, _, _ in }
+    try inspect(directory: path) { _, _, _ in }
   }
 }

@@ -9,7 +9,7 @@ internal import Glibc
 /// the next one is created.
 struct JournalScanner {
   /// Called for each record. The bytes are valid during the call.
-  typealias Body = (JournalPosition, UInt8, UnsafeRawBufferPointer) -> Void
+  typealias Body = (JournalPosition, UInt8, Span<UInt8>) -> Void
 
   private let files: any JournalFiles
   private let skipsDamage: Bool
@@ -36,7 +36,7 @@ struct JournalScanner {
     }
     segments.sort { $0.number < $1.number }
     for (index, segment) in segments.enumerated() {
-      try unsafe scan(segment.name, number: segment.number, isLast: index == segments.count - 1, body)
+      try scan(segment.name, number: segment.number, isLast: index == segments.count - 1, body)
     }
     if let expected { found.next = JournalPosition(rawValue: expected) }
     // Only released records may be missing at the beginning.
@@ -71,7 +71,7 @@ struct JournalScanner {
         frameByteCount = frame.byteCount
         problem = check(frame, number: number, isFirst: offset == 0)
         if problem == nil {
-          unsafe take(frame, body)
+          take(frame, body)
           records = (records?.lowerBound ?? frame.header.first)..<frame.end
         }
       }
@@ -137,11 +137,10 @@ struct JournalScanner {
     found.isClosed = frame.header.isClosing
     var position = frame.header.first
     var offset = frame.recordsOffset
-    let content = unsafe frame.content
+    let content = unsafe Span<UInt8>(_unsafeBytes: frame.content)
     // The decoder has checked that the content consists of whole records.
-    while let record = unsafe RecordFormat.read(content, at: offset) {
-      unsafe body(
-        JournalPosition(rawValue: position), record.kind, UnsafeRawBufferPointer(rebasing: content[record.payload]))
+    while let record = RecordFormat.read(content, at: offset) {
+      body(JournalPosition(rawValue: position), record.kind, content.extracting(record.payload))
       position += 1
       offset = record.payload.upperBound
     }
@@ -174,7 +173,7 @@ struct JournalScanner {
     var offset = start
     while offset < reader.byteCount {
       let bytes = try unsafe read(reader, at: offset)
-      guard let candidate = unsafe FrameFormat.firstMagic(in: bytes) else {
+      guard let candidate = FrameFormat.firstMagic(in: unsafe Span(_unsafeBytes: bytes)) else {
         // A magic number may begin in the last three bytes.
         offset += max(1, bytes.count - 3)
         continue

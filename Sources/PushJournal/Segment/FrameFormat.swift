@@ -19,24 +19,24 @@ enum FrameFormat {
 
   /// Finds the end of the frame at the start of `bytes`, which extend to the end of the file or for
   /// at least `byteCountLimit` bytes.
-  static func measure(_ bytes: UnsafeRawBufferPointer) -> Measure {
+  static func measure(_ bytes: Span<UInt8>) -> Measure {
     guard bytes.count >= 4 else { return .problem(.cutShort) }
-    guard unsafe UInt32(littleEndian: bytes.loadUnaligned(as: UInt32.self)) == magic else { return .problem(.noFrame) }
+    guard bytes.number(at: 0) == magic else { return .problem(.noFrame) }
     guard bytes.count >= headerByteCount else { return .problem(.cutShort) }
-    let flags = unsafe bytes[4]
-    let descriptor = unsafe bytes[5]
+    let flags = bytes[4]
+    let descriptor = bytes[5]
     // Version 01, content size, content checksum. Blocks may be linked or independent (bit 5).
     guard flags & 0b1101_1111 == 0b0100_1100, descriptor & 0b1000_1111 == 0, descriptor >> 4 >= 4 else {
       return .problem(.foreignFrame)
     }
-    let contentByteCount = unsafe UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: 6, as: UInt64.self))
+    let contentByteCount = bytes.number(at: 6, as: UInt64.self)
     guard contentByteCount <= UInt64(contentByteCountLimit) else { return .problem(.tooLarge) }
     let blockByteCountLimit = 1 << (8 + 2 * Int(descriptor >> 4))
     var offset = headerByteCount
     while true {
       guard offset <= byteCountLimit - 8 else { return .problem(.tooLarge) }
       guard bytes.count - offset >= 4 else { return .problem(.cutShort) }
-      let word = unsafe UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+      let word = bytes.number(at: offset, as: UInt32.self)
       offset += 4
       if word == 0 { break }
       let count = Int(word & 0x7FFF_FFFF)
@@ -51,13 +51,11 @@ enum FrameFormat {
 
 extension FrameFormat {
   /// The offset in `bytes` at which a frame may begin; nil if there is none.
-  static func firstMagic(in bytes: UnsafeRawBufferPointer) -> Int? {
+  static func firstMagic(in bytes: Span<UInt8>) -> Int? {
     guard bytes.count >= 4 else { return nil }
     var offset = 0
     while offset <= bytes.count - 4 {
-      if unsafe UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)) == magic {
-        return offset
-      }
+      if bytes.number(at: offset) == magic { return offset }
       offset += 1
     }
     return nil

@@ -34,14 +34,14 @@ struct FrameHeader: Hashable {
     unsafe payload.storeBytes(of: isClosing ? 1 : 0, toByteOffset: 33, as: UInt8.self)
   }
 
-  static func read(payload: UnsafeRawBufferPointer) -> FrameHeader? {
-    guard payload.count == payloadByteCount, unsafe payload[0] == tag, unsafe payload[33] <= 1 else { return nil }
+  static func read(payload: Span<UInt8>) -> FrameHeader? {
+    guard payload.count == payloadByteCount, payload[0] == tag, payload[33] <= 1 else { return nil }
     let header = FrameHeader(
-      journal: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self)),
-      first: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 9, as: UInt64.self)),
-      durable: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 17, as: UInt64.self)),
-      released: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 25, as: UInt64.self)),
-      isClosing: unsafe payload[33] == 1)
+      journal: payload.number(at: 1),
+      first: payload.number(at: 9),
+      durable: payload.number(at: 17),
+      released: payload.number(at: 25),
+      isClosing: payload[33] == 1)
     // Positions in a forged file must not overflow when record counts are added to them.
     guard header.first >= 1, header.first <= positionLimit, header.durable <= positionLimit,
       header.released <= positionLimit
@@ -85,14 +85,14 @@ struct SegmentHeader: Hashable {
   }
 
   /// Reads a header of any version. The bytes behind it are known only for this program's version.
-  static func read(payload: UnsafeRawBufferPointer) -> SegmentHeader? {
-    guard payload.count >= 11, unsafe payload[0] == tag,
-      unsafe payload.loadUnaligned(fromByteOffset: 1, as: UInt64.self) == magic
-    else { return nil }
-    let version = UInt16(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 9, as: UInt16.self))
+  static func read(payload: Span<UInt8>) -> SegmentHeader? {
+    guard payload.count >= 11, payload[0] == tag, payload.number(at: 1) == UInt64(littleEndian: magic) else {
+      return nil
+    }
+    let version = payload.number(at: 9, as: UInt16.self)
     guard version == Self.version else { return SegmentHeader(version: version, number: 0) }
     guard payload.count == payloadByteCount else { return nil }
     return SegmentHeader(
-      version: version, number: UInt64(littleEndian: unsafe payload.loadUnaligned(fromByteOffset: 11, as: UInt64.self)))
+      version: version, number: payload.number(at: 11))
   }
 }

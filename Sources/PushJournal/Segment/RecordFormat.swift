@@ -36,20 +36,29 @@ enum RecordFormat {
 
   /// The record that begins at `offset`; nil if no whole record does.
   @inline(__always)
-  static func read(_ bytes: UnsafeRawBufferPointer, at offset: Int) -> Record? {
+  static func read(_ bytes: Span<UInt8>, at offset: Int) -> Record? {
     var position = offset
     var length = 0
     var shift = 0
     while true {
       guard position < bytes.count, shift <= 21 else { return nil }
-      let byte = unsafe bytes[position]
+      let byte = bytes[position]
       position += 1
       length |= Int(byte & 0x7F) << shift
       if byte < 0x80 { break }
       shift += 7
     }
     guard position < bytes.count, length <= bytes.count - position - 1 else { return nil }
-    let kind = unsafe bytes[position]
+    let kind = bytes[position]
     return Record(kind: kind, payload: (position + 1)..<(position + 1 + length))
+  }
+}
+
+/// Numbers with their last byte first, as the journal has them. An offset out of bounds is a
+/// programming error, and traps.
+extension Span<UInt8> {
+  func number<Number: FixedWidthInteger & BitwiseCopyable>(at offset: Int, as type: Number.Type = Number.self) -> Number
+  {
+    unsafe Number(littleEndian: bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: Number.self))
   }
 }

@@ -43,7 +43,7 @@ internal import Glibc
   func decode(_ bytes: UnsafeRawBufferPointer) -> Result {
     let byteCount: Int
     let contentByteCount: Int
-    switch unsafe FrameFormat.measure(bytes) {
+    switch FrameFormat.measure(unsafe Span(_unsafeBytes: bytes)) {
     case .problem(let problem): return .problem(problem)
     case .frame(let whole, let content): (byteCount, contentByteCount) = (whole, content)
     }
@@ -61,25 +61,27 @@ internal import Glibc
     return unsafe parse(UnsafeRawBufferPointer(rebasing: output[..<contentByteCount]), byteCount: byteCount)
   }
 
-  private func parse(_ content: UnsafeRawBufferPointer, byteCount: Int) -> Result {
-    guard var record = unsafe RecordFormat.read(content, at: 0), record.kind == RecordFormat.ownKind else {
+  private func parse(_ memory: UnsafeRawBufferPointer, byteCount: Int) -> Result {
+    let content = unsafe Span<UInt8>(_unsafeBytes: memory)
+    guard var record = RecordFormat.read(content, at: 0), record.kind == RecordFormat.ownKind else {
       return .problem(.malformed)
     }
-    let segment = unsafe SegmentHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload]))
+    let segment = SegmentHeader.read(payload: content.extracting(record.payload))
     if let segment {
       guard segment.version == SegmentHeader.version else { return .problem(.version(segment.version)) }
-      guard let next = unsafe RecordFormat.read(content, at: record.payload.upperBound),
+      guard let next = RecordFormat.read(content, at: record.payload.upperBound),
         next.kind == RecordFormat.ownKind
       else { return .problem(.malformed) }
       record = next
     }
-    guard let header = unsafe FrameHeader.read(payload: UnsafeRawBufferPointer(rebasing: content[record.payload]))
-    else { return .problem(.malformed) }
+    guard let header = FrameHeader.read(payload: content.extracting(record.payload)) else {
+      return .problem(.malformed)
+    }
     let recordsOffset = record.payload.upperBound
     var offset = recordsOffset
     var count: UInt64 = 0
     while offset < content.count {
-      guard let record = unsafe RecordFormat.read(content, at: offset), record.kind != RecordFormat.ownKind else {
+      guard let record = RecordFormat.read(content, at: offset), record.kind != RecordFormat.ownKind else {
         return .problem(.malformed)
       }
       offset = record.payload.upperBound
@@ -87,7 +89,7 @@ internal import Glibc
     }
     return .frame(
       unsafe Frame(
-        byteCount: byteCount, segment: segment, header: header, recordCount: count, content: content,
+        byteCount: byteCount, segment: segment, header: header, recordCount: count, content: memory,
         recordsOffset: recordsOffset))
   }
 }

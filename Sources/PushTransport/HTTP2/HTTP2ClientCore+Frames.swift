@@ -6,58 +6,54 @@ extension HTTP2ClientCore {
   /// Memory for the beginning of a frame that is kept between reads.
   private static let partialByteCountKept = 2048
 
-  mutating func receive(_ bytes: UnsafeRawBufferPointer) {
+  mutating func receive(_ bytes: Span<UInt8>) {
     guard failure == nil, !isClosing else { return }
     var offset = 0
     if !partial.isEmpty {
-      offset = unsafe completePartial(bytes)
+      offset = completePartial(bytes)
       guard partial.isEmpty else { return }
     }
-    guard let base = bytes.baseAddress else { return }
     while failure == nil, bytes.count - offset >= HTTP2Frame.headerByteCount {
-      let header = unsafe HTTP2Frame.Header(base + offset)
+      let header = HTTP2Frame.Header(bytes, at: offset)
       guard check(header) else { return }
       let end = offset + HTTP2Frame.headerByteCount + header.byteCount
       guard end <= bytes.count else { break }
-      unsafe process(
-        header, UnsafeRawBufferPointer(rebasing: bytes[(offset + HTTP2Frame.headerByteCount)..<end]))
+      process(header, bytes.extracting(offset + HTTP2Frame.headerByteCount..<end))
       offset = end
     }
-    if failure == nil, offset < bytes.count { unsafe partial.append(contentsOf: bytes[offset...]) }
+    if failure == nil, offset < bytes.count { partial.append(bytes.extracting(offset..<bytes.count)) }
   }
 
   /// Continues the frame that the last read has cut. Returns how many bytes it took.
-  private mutating func completePartial(_ bytes: UnsafeRawBufferPointer) -> Int {
+  private mutating func completePartial(_ bytes: Span<UInt8>) -> Int {
     var frame: [UInt8] = []
     swap(&frame, &partial)
-    var offset = 0
-    func take(upTo count: Int) -> Bool {
-      let missing = min(count - frame.count, bytes.count - offset)
-      if missing > 0 {
-        unsafe frame.append(contentsOf: bytes[offset..<offset + missing])
-        offset += missing
-      }
-      return frame.count >= count
-    }
-    guard take(upTo: HTTP2Frame.headerByteCount) else {
+    var offset = take(bytes, from: 0, upTo: HTTP2Frame.headerByteCount, into: &frame)
+    guard frame.count >= HTTP2Frame.headerByteCount else {
       partial = frame
       return offset
     }
-    let header = unsafe frame.withUnsafeBytes { bytes in
-      unsafe bytes.baseAddress.map { unsafe HTTP2Frame.Header($0) }
-    }
-    guard let header, check(header) else { return offset }
-    guard take(upTo: HTTP2Frame.headerByteCount + header.byteCount) else {
+    let header = HTTP2Frame.Header(frame.span, at: 0)
+    guard check(header) else { return offset }
+    let byteCount = HTTP2Frame.headerByteCount + header.byteCount
+    offset += take(bytes, from: offset, upTo: byteCount, into: &frame)
+    guard frame.count >= byteCount else {
       partial = frame
       return offset
     }
-    unsafe frame.withUnsafeBytes { bytes in
-      unsafe process(header, UnsafeRawBufferPointer(rebasing: bytes[HTTP2Frame.headerByteCount...]))
-    }
+    process(header, frame.span.extracting(HTTP2Frame.headerByteCount..<byteCount))
     guard frame.capacity <= Self.partialByteCountKept else { return offset }
     frame.removeAll(keepingCapacity: true)
     partial = frame
     return offset
+  }
+
+  /// Takes what a frame lacks of so many bytes, or all there is. Returns how many it took.
+  private func take(_ bytes: Span<UInt8>, from offset: Int, upTo count: Int, into frame: inout [UInt8]) -> Int {
+    let missing = min(count - frame.count, bytes.count - offset)
+    guard missing > 0 else { return 0 }
+    frame.append(bytes.extracting(offset..<offset + missing))
+    return missing
   }
 
   // MARK: Frames
@@ -77,17 +73,17 @@ extension HTTP2ClientCore {
     return failure == nil
   }
 
-  private mutating func process(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func process(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     hasFrame = true
     switch header.kind {
-    case HTTP2Frame.Kind.headers: unsafe headers(header, payload)
-    case HTTP2Frame.Kind.data: unsafe data(header, payload)
-    case HTTP2Frame.Kind.windowUpdate: unsafe windowUpdate(header, payload)
-    case HTTP2Frame.Kind.continuation: unsafe continuation(header, payload)
-    case HTTP2Frame.Kind.reset: unsafe reset(header, payload)
-    case HTTP2Frame.Kind.settings: unsafe settings(header, payload)
-    case HTTP2Frame.Kind.ping: unsafe ping(header, payload)
-    case HTTP2Frame.Kind.goAway: unsafe goAway(header, payload)
+    case HTTP2Frame.Kind.headers: headers(header, payload)
+    case HTTP2Frame.Kind.data: data(header, payload)
+    case HTTP2Frame.Kind.windowUpdate: windowUpdate(header, payload)
+    case HTTP2Frame.Kind.continuation: continuation(header, payload)
+    case HTTP2Frame.Kind.reset: reset(header, payload)
+    case HTTP2Frame.Kind.settings: settings(header, payload)
+    case HTTP2Frame.Kind.ping: ping(header, payload)
+    case HTTP2Frame.Kind.goAway: goAway(header, payload)
     case HTTP2Frame.Kind.priority:
       guard header.streamID != 0 else { return fail(.protocolError, "PRIORITY on stream 0") }
       guard payload.count == 5 else { return fail(.frameSizeError, "PRIORITY of a wrong size") }
@@ -97,55 +93,51 @@ extension HTTP2ClientCore {
     }
   }
 
-  /// The payload without its padding; nil: the connection has failed.
+  /// Where the payload without its padding is; nil: the connection has failed.
   @inline(__always)
-  private mutating func unpadded(
-    _ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer
-  ) -> UnsafeRawBufferPointer? {
-    guard header.has(HTTP2Frame.Flags.padded) else { return unsafe payload }
-    guard let count = unsafe payload.first.map(Int.init), count < payload.count else {
+  private mutating func unpadded(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) -> Range<Int>? {
+    guard header.has(HTTP2Frame.Flags.padded) else { return payload.indices }
+    guard !payload.isEmpty, Int(payload[0]) < payload.count else {
       fail(.protocolError, "more padding than payload")
       return nil
     }
-    return unsafe UnsafeRawBufferPointer(rebasing: payload[1..<payload.count - count])
+    return 1..<payload.count - Int(payload[0])
   }
 
-  private mutating func headers(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func headers(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard !streams.isIdle(header.streamID), header.streamID != 0 else {
       return fail(.protocolError, "HEADERS on a stream that was never opened")
     }
-    guard var fragment = unsafe unpadded(header, payload) else { return }
+    guard var range = unpadded(header, payload) else { return }
     if header.has(HTTP2Frame.Flags.priority) {
-      guard fragment.count >= 5 else { return fail(.frameSizeError, "HEADERS without its priority") }
-      unsafe fragment = UnsafeRawBufferPointer(rebasing: fragment[5...])
+      guard range.count >= 5 else { return fail(.frameSizeError, "HEADERS without its priority") }
+      range = range.lowerBound + 5..<range.upperBound
     }
     let endsStream = header.has(HTTP2Frame.Flags.endStream)
     if header.has(HTTP2Frame.Flags.endHeaders) {
-      unsafe headerBlock(fragment, streamID: header.streamID, endsStream: endsStream)
+      headerBlock(payload.extracting(range), streamID: header.streamID, endsStream: endsStream)
     } else {
       blockOwner = (header.streamID, endsStream)
-      unsafe block.append(contentsOf: fragment)
+      block.append(payload.extracting(range))
     }
   }
 
-  private mutating func continuation(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func continuation(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard let owner = blockOwner else { return fail(.protocolError, "CONTINUATION without a header block") }
     if payload.count == 0 { broughtNothing() }
     // A list of the announced size may be coded badly, but not that badly.
     guard block.count + payload.count <= 4 * limits.headerByteCount else {
       return fail(.enhanceYourCalm, "a header block of more than \(4 * limits.headerByteCount) bytes")
     }
-    unsafe block.append(contentsOf: payload)
+    block.append(payload)
     guard header.has(HTTP2Frame.Flags.endHeaders) else { return }
     blockOwner = nil
     var whole: [UInt8] = []
     swap(&whole, &block)
-    unsafe whole.withUnsafeBytes {
-      unsafe headerBlock($0, streamID: owner.streamID, endsStream: owner.endsStream)
-    }
+    headerBlock(whole.span, streamID: owner.streamID, endsStream: owner.endsStream)
   }
 
-  private mutating func data(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func data(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard !streams.isIdle(header.streamID), header.streamID != 0 else {
       return fail(.protocolError, "DATA on a stream that was never opened")
     }
@@ -158,16 +150,16 @@ extension HTTP2ClientCore {
       sendWindowUpdate(0, unreturnedByteCount)
       unreturnedByteCount = 0
     }
-    guard let bytes = unsafe unpadded(header, payload) else { return }
+    guard let range = unpadded(header, payload) else { return }
     let endsStream = header.has(HTTP2Frame.Flags.endStream)
-    if bytes.count == 0, !endsStream { broughtNothing() }
+    if range.isEmpty, !endsStream { broughtNothing() }
     guard let stream = unsafe streams.find(header.streamID) else { return broughtNothing() }
     guard unsafe stream.pointee.hasFinalHeaders else { return unsafe reset(stream, .protocolError) }
     unsafe stream.pointee.unreturnedByteCount += payload.count
     guard unsafe stream.pointee.unreturnedByteCount <= HTTP2Frame.window else {
       return unsafe reset(stream, .flowControlError)
     }
-    unsafe keep(bytes, of: stream)
+    unsafe keep(payload.extracting(range), of: stream)
     if endsStream { return unsafe answered(stream) }
     if unsafe stream.pointee.unreturnedByteCount > HTTP2Frame.window / 2 {
       unsafe sendWindowUpdate(header.streamID, stream.pointee.unreturnedByteCount)
@@ -175,17 +167,17 @@ extension HTTP2ClientCore {
     }
   }
 
-  private mutating func reset(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func reset(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard payload.count == 4 else { return fail(.frameSizeError, "RST_STREAM of a wrong size") }
     guard !streams.isIdle(header.streamID), header.streamID != 0 else {
       return fail(.protocolError, "RST_STREAM on a stream that was never opened")
     }
     guard let stream = unsafe streams.find(header.streamID) else { return broughtNothing() }
-    let code = HTTP2ErrorCode(rawValue: unsafe Self.word(payload, at: 0))
+    let code = HTTP2ErrorCode(rawValue: payload.word(at: 0))
     unsafe end(stream, code, isUnprocessed: code == .refusedStream || !isSent(header.streamID))
   }
 
-  private mutating func settings(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func settings(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard header.streamID == 0 else { return fail(.protocolError, "SETTINGS on a stream") }
     if header.has(HTTP2Frame.Flags.acknowledgement) {
       guard payload.count == 0 else { return fail(.frameSizeError, "an acknowledgement of SETTINGS with a payload") }
@@ -198,44 +190,39 @@ extension HTTP2ClientCore {
     guard payload.count % 6 == 0 else { return fail(.frameSizeError, "SETTINGS of a wrong size") }
     broughtNothing()
     for place in stride(from: 0, to: payload.count, by: 6) where failure == nil {
-      let setting = unsafe UInt16(bigEndian: payload.loadUnaligned(fromByteOffset: place, as: UInt16.self))
-      received(setting: setting, unsafe Self.word(payload, at: place + 2))
+      received(setting: payload.half(at: place), payload.word(at: place + 2))
     }
     settingsEnded()
   }
 
-  private mutating func ping(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func ping(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard header.streamID == 0 else { return fail(.protocolError, "PING on a stream") }
     guard payload.count == 8 else { return fail(.frameSizeError, "PING of a wrong size") }
-    let number = unsafe UInt64(bigEndian: payload.loadUnaligned(as: UInt64.self))
+    let number = UInt64(payload.word(at: 0)) << 32 | UInt64(payload.word(at: 4))
     if header.has(HTTP2Frame.Flags.acknowledgement) { pongArrived(number) } else { pingArrived(number) }
   }
 
-  private mutating func goAway(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func goAway(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard header.streamID == 0 else { return fail(.protocolError, "GOAWAY on a stream") }
     guard payload.count >= 8 else { return fail(.frameSizeError, "GOAWAY of a wrong size") }
-    let last = Int32(bitPattern: unsafe Self.word(payload, at: 0) & 0x7FFF_FFFF)
+    let last = Int32(bitPattern: payload.word(at: 0) & 0x7FFF_FFFF)
     guard last <= goAway?.lastStreamID ?? .max else {
       return fail(.protocolError, "GOAWAY with a higher last stream than before")
     }
     broughtNothing()
     received(
       HTTP2GoAway(
-        lastStreamID: last, errorCode: HTTP2ErrorCode(rawValue: unsafe Self.word(payload, at: 4)),
-        debugData: unsafe Array(payload[8...].prefix(HTTP2GoAway.debugByteCountLimit))))
+        lastStreamID: last, errorCode: HTTP2ErrorCode(rawValue: payload.word(at: 4)),
+        debugData: Array(payload.extracting(8..<min(payload.count, 8 + HTTP2GoAway.debugByteCountLimit)))))
   }
 
-  private mutating func windowUpdate(_ header: HTTP2Frame.Header, _ payload: UnsafeRawBufferPointer) {
+  private mutating func windowUpdate(_ header: HTTP2Frame.Header, _ payload: Span<UInt8>) {
     guard payload.count == 4 else { return fail(.frameSizeError, "WINDOW_UPDATE of a wrong size") }
     guard header.streamID == 0 || !streams.isIdle(header.streamID) else {
       return fail(.protocolError, "WINDOW_UPDATE on a stream that was never opened")
     }
-    let increment = unsafe Int(Self.word(payload, at: 0) & 0x7FFF_FFFF)
+    let increment = Int(payload.word(at: 0) & 0x7FFF_FFFF)
     guard increment > 0 else { return fail(.protocolError, "WINDOW_UPDATE by nothing") }
     windowGrew(header.streamID, by: increment)
-  }
-
-  private static func word(_ payload: UnsafeRawBufferPointer, at offset: Int) -> UInt32 {
-    unsafe UInt32(bigEndian: payload.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
   }
 }

@@ -24,12 +24,12 @@ extension HTTP2ClientCore {
 
   /// A complete header block. It is decoded whatever becomes of its stream, because it changes the
   /// dynamic table.
-  mutating func headerBlock(_ block: UnsafeRawBufferPointer, streamID: Int32, endsStream: Bool) {
+  mutating func headerBlock(_ block: Span<UInt8>, streamID: Int32, endsStream: Bool) {
     let stream = unsafe streams.find(streamID)
     var state = unsafe BlockState(isTrailers: stream?.pointee.hasFinalHeaders ?? false)
-    unsafe decoder.begin(block)
+    decoder.begin()
     decoding: while true {
-      switch decoder.next() {
+      switch decoder.next(in: block) {
       case .field(let field):
         state.fieldCount += 1
         unsafe state.byteCount += field.name.count + field.value.count + 32
@@ -119,21 +119,22 @@ extension HTTP2ClientCore {
   /// The limit for replies that are kept as a whole.
   private static let replyByteCountLimit = 4 * 1024 * 1024
 
-  mutating func keep(_ bytes: UnsafeRawBufferPointer, of stream: UnsafeMutablePointer<HTTP2ClientStream>) {
+  mutating func keep(_ bytes: Span<UInt8>, of stream: UnsafeMutablePointer<HTTP2ClientStream>) {
     unsafe stream.pointee.receivedByteCount += bytes.count
     if unsafe stream.pointee.keepsEverything {
       let streamID = unsafe stream.pointee.streamID
       let room = Self.replyByteCountLimit - (replies[streamID]?.body.count ?? 0)
       if room < bytes.count { unsafe stream.pointee.isBodyCut = true }
-      return unsafe replies[streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].body.append(
-        contentsOf: bytes.prefix(room))
+      return replies[streamID, default: HTTP2Reply(status: 0, fields: [], body: [])].body.append(
+        bytes.extracting(0..<min(bytes.count, room)))
     }
     let taken = unsafe min(limits.bodyByteCount - stream.pointee.keptByteCount, bytes.count)
     if taken < bytes.count { unsafe stream.pointee.isBodyCut = true }
-    guard taken > 0, let source = bytes.baseAddress else { return }
+    guard taken > 0 else { return }
     let body = unsafe stream.pointee.receivedBody ?? takeBody()
     unsafe stream.pointee.receivedBody = unsafe body
-    unsafe (body + stream.pointee.keptByteCount).copyMemory(from: source, byteCount: taken)
+    let room = unsafe UnsafeMutableRawBufferPointer(start: body + stream.pointee.keptByteCount, count: taken)
+    unsafe bytes.extracting(0..<taken).withUnsafeBytes { unsafe room.copyMemory(from: $0) }
     unsafe stream.pointee.keptByteCount += taken
   }
 }

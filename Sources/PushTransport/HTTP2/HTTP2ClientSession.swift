@@ -108,7 +108,7 @@ package final class HTTP2ClientSession {
   // MARK: Bytes and events
 
   /// Processes bytes of the peer. The results are events; an error sets ``failure``.
-  package func receive(_ bytes: UnsafeRawBufferPointer) { unsafe core.receive(bytes) }
+  package func receive(_ bytes: UnsafeRawBufferPointer) { core.receive(unsafe Span(_unsafeBytes: bytes)) }
 
   /// The next event, in order; nil if there is none.
   package func nextEvent() -> HTTP2ClientEvent? { core.takeEvent() }

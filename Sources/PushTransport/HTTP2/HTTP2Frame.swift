@@ -1,3 +1,5 @@
+internal import PushWire
+
 /// The frames of HTTP/2 (RFC 9113, section 6).
 enum HTTP2Frame {
   enum Kind {
@@ -45,16 +47,15 @@ enum HTTP2Frame {
     let flags: UInt8
     let streamID: Int32
 
-    /// - Parameter bytes: at least nine.
+    /// - Parameter offset: at least nine bytes before the end.
     @inline(__always)
-    init(_ bytes: UnsafeRawPointer) {
-      let word = unsafe UInt64(bigEndian: bytes.loadUnaligned(as: UInt64.self))
-      byteCount = Int(word >> 40)
-      kind = UInt8(truncatingIfNeeded: word >> 32)
-      flags = UInt8(truncatingIfNeeded: word >> 24)
-      let last = unsafe UInt32(bytes.load(fromByteOffset: 8, as: UInt8.self))
+    init(_ bytes: Span<UInt8>, at offset: Int) {
+      let word = bytes.word(at: offset)
+      byteCount = Int(word >> 8)
+      kind = UInt8(truncatingIfNeeded: word)
+      flags = bytes[offset + 4]
       // The first bit is reserved.
-      streamID = Int32(bitPattern: (UInt32(truncatingIfNeeded: word) << 8 | last) & 0x7FFF_FFFF)
+      streamID = Int32(bitPattern: bytes.word(at: offset + 5) & 0x7FFF_FFFF)
     }
 
     @inline(__always)

@@ -26,16 +26,14 @@ package struct DecoderLimits: Hashable, Sendable {
   }
 }
 
-/// One notification as the gateway receives it. `token` and `payload` are views that are valid only
-/// during the call that delivers them.
-@unsafe
-package struct DecodedFrame {
+/// One notification as the gateway receives it, with views of what was received.
+package struct DecodedFrame: ~Escapable {
   /// Nil if the first byte was not 0, 1 or 2. Then only `violation` has a value.
   package var command: FrameVersion?
   /// Empty if the frame has none, or could not be parsed.
-  package var token = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+  package var token: Span<UInt8>
   /// Empty if the frame has none, could not be parsed, or was rejected before its payload was read.
-  package var payload = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+  package var payload: Span<UInt8>
   /// Nil for command 0, if the frame has none, and if the frame broke off before it. The error
   /// response then has identifier 0.
   package var identifier: UInt32?
@@ -48,8 +46,9 @@ package struct DecodedFrame {
   /// the payload is a JSON object (status 1) is not checked here: see `JSONScanner`.
   package var violation: GatewayStatus?
 
-  init(command: FrameVersion?, violation: GatewayStatus? = nil) {
-    unsafe self.command = command
-    unsafe self.violation = violation
+  @_lifetime(copy bytes)
+  init(_ bytes: Span<UInt8>, command: FrameVersion?, violation: GatewayStatus? = nil) {
+    (token, payload) = (bytes.extracting(0..<0), bytes.extracting(0..<0))
+    (self.command, self.violation) = (command, violation)
   }
 }

@@ -28,59 +28,58 @@ package struct FrameDecoder: Sendable {
 
   /// Takes the next bytes of the connection and calls `body` for each frame that they complete, in
   /// order. `body` returns false to stop.
-  package mutating func consume(_ bytes: UnsafeRawBufferPointer, _ body: (DecodedFrame) -> Bool) {
-    var rest = unsafe bytes[...]
-    unsafe skip(in: &rest)
-    if !isStopped, !pending.isEmpty { unsafe finishPending(from: &rest, body) }
+  package mutating func consume(_ bytes: Span<UInt8>, _ body: (DecodedFrame) -> Bool) {
+    var offset = skip(bytes, from: 0)
+    if !isStopped, !pending.isEmpty { offset = finishPending(bytes, from: offset, body) }
     guard !isStopped, pending.isEmpty else { return }
-    unsafe skip(in: &rest)
-    let whole = unsafe UnsafeRawBufferPointer(rebasing: rest)
-    var offset = 0
-    while offset < whole.count {
-      let view = unsafe UnsafeRawBufferPointer(rebasing: whole[offset...])
-      switch unsafe FrameParser.measure(view, limits) {
+    offset = skip(bytes, from: offset)
+    while offset < bytes.count {
+      let view = bytes.extracting(offset..<bytes.count)
+      switch FrameParser.measure(view, limits) {
       case .whole(let byteCount):
         offset += byteCount
-        let frame = unsafe FrameParser.frame(UnsafeRawBufferPointer(rebasing: view[..<byteCount]), limits)
-        isStopped = unsafe !body(frame) || frame.violation != nil && !goesOn
+        let frame = FrameParser.frame(view.extracting(0..<byteCount), limits)
+        isStopped = !body(frame) || frame.violation != nil && !goesOn
         if isStopped { return }
       case .refused(let status, let byteCount):
-        let skipped = unsafe refuse(view, status, byteCount: byteCount, body)
+        let skipped = refuse(view, status, byteCount: byteCount, body)
         let present = min(skipped, view.count)
         skippedByteCount = skipped - present
         offset += present
         if isStopped { return }
       case .incomplete:
-        unsafe pending.append(contentsOf: view)
+        pending.append(view)
         return
       }
     }
   }
 
   /// Appends to the kept frame only the bytes that it still needs. Its header may have to be
-  /// completed first, because the header says how many these are.
-  private mutating func finishPending(from rest: inout Slice<UnsafeRawBufferPointer>, _ body: (DecodedFrame) -> Bool) {
-    let limits = limits
+  /// completed first, because the header says how many these are. Returns the offset behind them.
+  private mutating func finishPending(_ bytes: Span<UInt8>, from start: Int, _ body: (DecodedFrame) -> Bool) -> Int {
+    var offset = start
     while true {
-      switch unsafe pending.withUnsafeBytes({ unsafe FrameParser.measure($0, limits) }) {
+      switch FrameParser.measure(pending.span, limits) {
       case .incomplete(let needed):
-        let missing = unsafe rest.prefix(needed - pending.count)
-        guard unsafe !missing.isEmpty else { return }
-        unsafe pending.append(contentsOf: missing)
-        unsafe rest = rest.dropFirst(missing.count)
+        let end = min(bytes.count, offset + needed - pending.count)
+        guard end > offset else { return offset }
+        pending.append(bytes.extracting(offset..<end))
+        offset = end
       case .whole:
-        isStopped = unsafe pending.withUnsafeBytes {
-          let frame = unsafe FrameParser.frame($0, limits)
-          return unsafe !body(frame) || frame.violation != nil && !goesOn
+        var kept: [UInt8] = []
+        swap(&kept, &pending)
+        do {
+          let frame = FrameParser.frame(kept.span, limits)
+          isStopped = !body(frame) || frame.violation != nil && !goesOn
         }
-        pending.removeAll(keepingCapacity: true)
-        return
+        kept.removeAll(keepingCapacity: true)
+        pending = kept
+        return offset
       case .refused(let status, let byteCount):
         let kept = pending
         pending.removeAll()
-        skippedByteCount =
-          unsafe kept.withUnsafeBytes { unsafe refuse($0, status, byteCount: byteCount, body) } - kept.count
-        return
+        skippedByteCount = refuse(kept.span, status, byteCount: byteCount, body) - kept.count
+        return offset
       }
     }
   }
@@ -88,16 +87,16 @@ package struct FrameDecoder: Sendable {
   /// Delivers a rejected frame without waiting for its rest. Returns the frame's number of bytes
   /// from its beginning; unless the decoder has stopped, at least as many as `view` has of it.
   private mutating func refuse(
-    _ view: UnsafeRawBufferPointer, _ status: GatewayStatus, byteCount: Int?, _ body: (DecodedFrame) -> Bool
+    _ view: Span<UInt8>, _ status: GatewayStatus, byteCount: Int?, _ body: (DecodedFrame) -> Bool
   ) -> Int {
-    isStopped = unsafe !body(FrameParser.refusal(view, status)) || !goesOn || byteCount == nil
+    isStopped = !body(FrameParser.refusal(view, status)) || !goesOn || byteCount == nil
     return isStopped ? view.count : byteCount ?? view.count
   }
 
-  private mutating func skip(in rest: inout Slice<UnsafeRawBufferPointer>) {
-    guard skippedByteCount > 0 else { return }
-    let present = unsafe min(skippedByteCount, rest.count)
+  /// Returns the offset behind what belongs to a frame that is not kept.
+  private mutating func skip(_ bytes: Span<UInt8>, from offset: Int) -> Int {
+    let present = min(skippedByteCount, bytes.count - offset)
     skippedByteCount -= present
-    unsafe rest = rest.dropFirst(present)
+    return offset + present
   }
 }

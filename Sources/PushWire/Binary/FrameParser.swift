@@ -13,31 +13,31 @@ enum FrameParser {
   }
 
   /// Finds the end of the frame at the beginning of `view`, which has at least one byte.
-  static func measure(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> Extent {
-    switch unsafe FrameVersion(rawValue: view[0]) {
+  static func measure(_ view: Span<UInt8>, _ limits: DecoderLimits) -> Extent {
+    switch FrameVersion(rawValue: view[0]) {
     case .framed:
       guard view.count >= 5 else { return .incomplete(needed: 5) }
-      let length = unsafe word(view, at: 1)
+      let length = Int(view.word(at: 1))
       guard length <= limits.frameByteCount else { return .refused(.protocolError, byteCount: 5 + length) }
       return extent(5 + length, available: view.count)
-    case .enhanced: return unsafe measureFixed(view, tokenLengthOffset: 9, limits, payloadLimit: limits.enhancedPayload)
-    case .simple: return unsafe measureFixed(view, tokenLengthOffset: 1, limits, payloadLimit: limits.simplePayload)
+    case .enhanced: return measureFixed(view, tokenLengthOffset: 9, limits, payloadLimit: limits.enhancedPayload)
+    case .simple: return measureFixed(view, tokenLengthOffset: 1, limits, payloadLimit: limits.simplePayload)
     case nil: return .refused(.protocolError, byteCount: nil)
     }
   }
 
   /// Commands 0 and 1: two counted fields, without a length for both together.
   private static func measureFixed(
-    _ view: UnsafeRawBufferPointer, tokenLengthOffset: Int, _ limits: DecoderLimits, payloadLimit: Int
+    _ view: Span<UInt8>, tokenLengthOffset: Int, _ limits: DecoderLimits, payloadLimit: Int
   ) -> Extent {
     let tokenOffset = tokenLengthOffset + 2
     guard view.count >= tokenOffset else { return .incomplete(needed: tokenOffset) }
-    let tokenByteCount = unsafe half(view, at: tokenLengthOffset)
+    let tokenByteCount = Int(view.half(at: tokenLengthOffset))
     let payloadOffset = tokenOffset + tokenByteCount + 2
     // A token that fills the largest frame has a wrong length.
     guard payloadOffset <= limits.frameByteCount else { return .refused(.protocolError, byteCount: nil) }
     guard view.count >= payloadOffset else { return .incomplete(needed: payloadOffset) }
-    let payloadByteCount = unsafe half(view, at: payloadOffset - 2)
+    let payloadByteCount = Int(view.half(at: payloadOffset - 2))
     let total = payloadOffset + payloadByteCount
     guard total <= limits.frameByteCount else {
       // The part of the frame that was read is intact, so it gets the status of a complete frame.
@@ -55,36 +55,38 @@ enum FrameParser {
   }
 
   /// Describes a frame that `measure` rejected, from the part that is available.
-  static func refusal(_ view: UnsafeRawBufferPointer, _ status: GatewayStatus) -> DecodedFrame {
-    let command = unsafe FrameVersion(rawValue: view[0])
-    var frame = unsafe DecodedFrame(command: command, violation: status)
+  @_lifetime(copy view)
+  static func refusal(_ view: Span<UInt8>, _ status: GatewayStatus) -> DecodedFrame {
+    let command = FrameVersion(rawValue: view[0])
+    var frame = DecodedFrame(view, command: command, violation: status)
     if command == .enhanced, view.count >= 9 {
-      unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: 1))
-      unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: 5))
+      frame.identifier = view.word(at: 1)
+      frame.expiration = view.word(at: 5)
     }
-    return unsafe frame
+    return frame
   }
 
   /// Reads the frame that `view` exactly contains, as `measure` found it.
-  static func frame(_ view: UnsafeRawBufferPointer, _ limits: DecoderLimits) -> DecodedFrame {
-    guard let command = unsafe FrameVersion(rawValue: view[0]) else { return unsafe refusal(view, .protocolError) }
-    var frame = unsafe DecodedFrame(command: command)
+  @_lifetime(copy view)
+  static func frame(_ view: Span<UInt8>, _ limits: DecoderLimits) -> DecodedFrame {
+    guard let command = FrameVersion(rawValue: view[0]) else { return refusal(view, .protocolError) }
+    var frame = DecodedFrame(view, command: command)
     switch command {
-    case .simple: unsafe readFixed(view, tokenLengthOffset: 1, into: &frame)
+    case .simple: readFixed(view, tokenLengthOffset: 1, into: &frame)
     case .enhanced:
-      unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: 1))
-      unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: 5))
-      unsafe readFixed(view, tokenLengthOffset: 9, into: &frame)
+      frame.identifier = view.word(at: 1)
+      frame.expiration = view.word(at: 5)
+      readFixed(view, tokenLengthOffset: 9, into: &frame)
     case .framed:
-      guard unsafe readItems(view, into: &frame) else {
-        unsafe frame.violation = .protocolError
-        return unsafe frame
+      guard readItems(view, into: &frame) else {
+        frame.violation = .protocolError
+        return frame
       }
     }
-    unsafe frame.violation = violation(
+    frame.violation = violation(
       tokenByteCount: frame.token.count, payloadByteCount: frame.payload.count, limits,
       payloadLimit: limits.payloadLimit(command))
-    return unsafe frame
+    return frame
   }
 
   /// The first of the statuses 2, 4, 5 and 7 that applies.
@@ -101,28 +103,29 @@ enum FrameParser {
     return payloadByteCount > payloadLimit ? .invalidPayloadSize : nil
   }
 
-  private static func readFixed(_ view: UnsafeRawBufferPointer, tokenLengthOffset: Int, into frame: inout DecodedFrame)
-  {
+  @_lifetime(frame: copy view)
+  private static func readFixed(_ view: Span<UInt8>, tokenLengthOffset: Int, into frame: inout DecodedFrame) {
     let tokenOffset = tokenLengthOffset + 2
-    let payloadOffset = unsafe tokenOffset + half(view, at: tokenLengthOffset) + 2
-    unsafe frame.token = UnsafeRawBufferPointer(rebasing: view[tokenOffset..<payloadOffset - 2])
-    unsafe frame.payload = UnsafeRawBufferPointer(rebasing: view[payloadOffset...])
+    let payloadOffset = tokenOffset + Int(view.half(at: tokenLengthOffset)) + 2
+    frame.token = view.extracting(tokenOffset..<payloadOffset - 2)
+    frame.payload = view.extracting(payloadOffset..<view.count)
   }
 
   /// Reads the items of command 2 in any order. Returns false if the frame breaks a rule of
   /// encoding: a repeated item, an unknown item, a number of the wrong size, or an item that ends
   /// behind its frame. While the item lengths hold, reading continues after an error, because the
   /// error response should name the identifier even if that comes later.
-  private static func readItems(_ view: UnsafeRawBufferPointer, into frame: inout DecodedFrame) -> Bool {
+  @_lifetime(frame: copy view)
+  private static func readItems(_ view: Span<UInt8>, into frame: inout DecodedFrame) -> Bool {
     var offset = 5
     var seen: UInt8 = 0
     var isWellFormed = true
     while offset < view.count {
       guard view.count - offset >= FrameItem.headerByteCount else { return false }
-      let byteCount = unsafe half(view, at: offset + 1)
+      let byteCount = Int(view.half(at: offset + 1))
       let start = offset + FrameItem.headerByteCount
       guard byteCount <= view.count - start else { return false }
-      let item = unsafe FrameItem(rawValue: view[offset])
+      let item = FrameItem(rawValue: view[offset])
       offset = start + byteCount
       guard let item, seen & (1 << item.rawValue) == 0 else {
         isWellFormed = false
@@ -130,23 +133,15 @@ enum FrameParser {
       }
       seen |= 1 << item.rawValue
       switch item {
-      case .token: unsafe frame.token = UnsafeRawBufferPointer(rebasing: view[start..<offset])
-      case .payload: unsafe frame.payload = UnsafeRawBufferPointer(rebasing: view[start..<offset])
-      case .identifier where byteCount == 4: unsafe frame.identifier = UInt32(truncatingIfNeeded: word(view, at: start))
-      case .expiration where byteCount == 4: unsafe frame.expiration = UInt32(truncatingIfNeeded: word(view, at: start))
-      case .priority where byteCount == 1: unsafe frame.priority = view[start]
+      case .token: frame.token = view.extracting(start..<offset)
+      case .payload: frame.payload = view.extracting(start..<offset)
+      case .identifier where byteCount == 4: frame.identifier = view.word(at: start)
+      case .expiration where byteCount == 4: frame.expiration = view.word(at: start)
+      case .priority where byteCount == 1: frame.priority = view[start]
       // go-libapns announces a priority of four bytes and writes one.
       case .identifier, .expiration, .priority: isWellFormed = false
       }
     }
     return isWellFormed
-  }
-
-  private static func word(_ view: UnsafeRawBufferPointer, at offset: Int) -> Int {
-    unsafe Int(UInt32(bigEndian: view.loadUnaligned(fromByteOffset: offset, as: UInt32.self)))
-  }
-
-  private static func half(_ view: UnsafeRawBufferPointer, at offset: Int) -> Int {
-    unsafe Int(UInt16(bigEndian: view.loadUnaligned(fromByteOffset: offset, as: UInt16.self)))
   }
 }

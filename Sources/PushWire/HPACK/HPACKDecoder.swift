@@ -1,4 +1,5 @@
-/// One header field of a block. Its bytes are valid until the decoder's next call.
+/// One header field of a block. Its bytes are valid until the decoder's next call, and as long as
+/// the block's.
 @safe
 package struct HPACKField {
   package let name: UnsafeRawBufferPointer
@@ -25,7 +26,7 @@ package enum HPACKFault: String, Error {
 
 /// Decodes the header blocks of one direction of a connection (RFC 7541).
 ///
-/// Call ``begin(_:)`` with a whole block, then ``next()`` until it returns something else than a
+/// Call ``begin()``, then ``next(in:)`` with a whole block until it returns something else than a
 /// field. The table has its limit; a string's memory is bounded by the block's length.
 @safe
 package struct HPACKDecoder: ~Copyable {
@@ -39,7 +40,7 @@ package struct HPACKDecoder: ~Copyable {
   package static let tableByteCount = 4096
 
   private var table: HPACKDynamicTable
-  private var input = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
+  /// How far the present block is read.
   private var offset = 0
   private var hasField = false
   /// The coded strings of the present field.
@@ -53,9 +54,8 @@ package struct HPACKDecoder: ~Copyable {
 
   deinit { unsafe scratch?.deallocate() }
 
-  /// The bytes must not change until the block has ended.
-  package mutating func begin(_ block: UnsafeRawBufferPointer) {
-    unsafe input = unsafe block
+  /// The next block follows.
+  package mutating func begin() {
     offset = 0
     hasField = false
     guard scratchByteCount > Self.scratchByteCountKept else { return }
@@ -64,15 +64,15 @@ package struct HPACKDecoder: ~Copyable {
     scratchByteCount = 0
   }
 
-  package mutating func next() -> Step {
+  package mutating func next(in block: Span<UInt8>) -> Step {
     do throws(HPACKFault) {
-      while unsafe offset < input.count {
-        let first = unsafe input[offset]
+      while offset < block.count {
+        let first = block[offset]
         if first & 0xE0 == 0x20 {
-          try resize()
+          try resize(block)
         } else {
           hasField = true
-          return .field(first & 0x80 != 0 ? try indexed() : try literal(isIndexed: first & 0x40 != 0))
+          return .field(first & 0x80 != 0 ? try indexed(block) : try literal(block, isIndexed: first & 0x40 != 0))
         }
       }
       return .end
@@ -85,15 +85,15 @@ package struct HPACKDecoder: ~Copyable {
 
   // MARK: Fields
 
-  private mutating func resize() throws(HPACKFault) {
+  private mutating func resize(_ block: Span<UInt8>) throws(HPACKFault) {
     guard !hasField else { throw .latecomer }
-    let size = try integer(prefix: 5)
+    let size = try integer(block, prefix: 5)
     guard size <= table.largestLimit else { throw .tableSize }
     table.resize(size)
   }
 
-  private mutating func indexed() throws(HPACKFault) -> HPACKField {
-    let index = try integer(prefix: 7)
+  private mutating func indexed(_ block: Span<UInt8>) throws(HPACKFault) -> HPACKField {
+    let index = try integer(block, prefix: 7)
     if index > HPACKStaticTable.count {
       guard let entry = unsafe table.entry(index - HPACKStaticTable.count - 1) else { throw .index }
       return unsafe HPACKField(name: entry.name, value: entry.value, staticName: 0, note: entry.note)
@@ -103,31 +103,31 @@ package struct HPACKDecoder: ~Copyable {
     return unsafe HPACKField(name: entry.name, value: entry.value, staticName: index)
   }
 
-  private mutating func literal(isIndexed: Bool) throws(HPACKFault) -> HPACKField {
+  private mutating func literal(_ block: Span<UInt8>, isIndexed: Bool) throws(HPACKFault) -> HPACKField {
     if isIndexed { table.prepare() }
-    let index = try integer(prefix: isIndexed ? 6 : 4)
+    let index = try integer(block, prefix: isIndexed ? 6 : 4)
     var name = unsafe UnsafeRawBufferPointer(start: nil, count: 0)
-    var coded: UnsafeRawBufferPointer?
+    var coded: Range<Int>?
     if index == 0 {
-      let string = try string()
-      if string.isCoded { unsafe coded = unsafe string.bytes } else { unsafe name = unsafe string.bytes }
+      let string = try string(block)
+      if string.isCoded { coded = string.range } else { unsafe name = unsafe view(block, string.range) }
     } else if index > HPACKStaticTable.count {
       guard let entry = unsafe table.entry(index - HPACKStaticTable.count - 1) else { throw .index }
       unsafe name = unsafe entry.name
     } else {
       unsafe name = unsafe HPACKStaticTable.entries[index - 1].name
     }
-    let string = try string()
-    var value = unsafe string.bytes
+    let string = try string(block)
+    var value = unsafe view(block, string.range)
     // Name and value may both be coded. Room for both comes first, so that neither moves.
-    var used = unsafe coded.map { HPACKHuffman.decodedByteCountLimit($0.count) } ?? 0
-    if unsafe coded != nil || string.isCoded {
+    var used = coded.map { HPACKHuffman.decodedByteCountLimit($0.count) } ?? 0
+    if coded != nil || string.isCoded {
       let memory = unsafe reserve(used + (string.isCoded ? HPACKHuffman.decodedByteCountLimit(value.count) : 0))
-      if let coded = unsafe coded {
-        unsafe name = unsafe try decoded(coded, into: memory)
+      if let coded {
+        unsafe name = unsafe try decoded(block.extracting(coded), into: memory)
         used = name.count
       }
-      if string.isCoded { unsafe value = unsafe try decoded(value, into: memory + used) }
+      if string.isCoded { unsafe value = unsafe try decoded(block.extracting(string.range), into: memory + used) }
     }
     let isAdded = unsafe isIndexed && table.add(name: name, value: value)
     return unsafe HPACKField(
@@ -136,28 +136,27 @@ package struct HPACKDecoder: ~Copyable {
 
   // MARK: Primitives
 
-  private mutating func integer(prefix: Int) throws(HPACKFault) -> Int {
-    guard let value = unsafe HPACKInteger.decode(input, at: &offset, prefix: prefix) else { throw .integer }
+  private mutating func integer(_ block: Span<UInt8>, prefix: Int) throws(HPACKFault) -> Int {
+    guard let value = HPACKInteger.decode(block, at: &offset, prefix: prefix) else { throw .integer }
     return value
   }
 
-  @safe
-  private struct Text {
-    let bytes: UnsafeRawBufferPointer
-    let isCoded: Bool
+  private mutating func string(_ block: Span<UInt8>) throws(HPACKFault) -> (range: Range<Int>, isCoded: Bool) {
+    guard offset < block.count else { throw .truncated }
+    let isCoded = block[offset] & 0x80 != 0
+    let count = try integer(block, prefix: 7)
+    guard count <= block.count - offset else { throw .truncated }
+    defer { offset += count }
+    return (offset..<offset + count, isCoded)
   }
 
-  private mutating func string() throws(HPACKFault) -> Text {
-    guard unsafe offset < input.count else { throw .truncated }
-    let isCoded = unsafe input[offset] & 0x80 != 0
-    let count = try integer(prefix: 7)
-    guard unsafe count <= input.count - offset else { throw .truncated }
-    defer { offset += count }
-    return unsafe Text(bytes: UnsafeRawBufferPointer(rebasing: input[offset..<offset + count]), isCoded: isCoded)
+  /// For a field, which is valid as long as its block.
+  private func view(_ block: Span<UInt8>, _ range: Range<Int>) -> UnsafeRawBufferPointer {
+    unsafe block.extracting(range).withUnsafeBytes { unsafe $0 }
   }
 
   private func decoded(
-    _ bytes: UnsafeRawBufferPointer, into memory: UnsafeMutablePointer<UInt8>
+    _ bytes: Span<UInt8>, into memory: UnsafeMutablePointer<UInt8>
   ) throws(HPACKFault) -> UnsafeRawBufferPointer {
     guard let count = unsafe HPACKHuffman.decode(bytes, into: memory) else { throw .huffman }
     return unsafe UnsafeRawBufferPointer(start: memory, count: count)

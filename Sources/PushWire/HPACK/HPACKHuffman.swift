@@ -105,7 +105,7 @@ enum HPACKHuffman {
   /// no code, contains EOS, or is not filled up with at most seven ones.
   ///
   /// - Returns: the number of bytes.
-  static func decode(_ input: UnsafeRawBufferPointer, into output: UnsafeMutablePointer<UInt8>) -> Int? {
+  static func decode(_ input: Span<UInt8>, into output: UnsafeMutablePointer<UInt8>) -> Int? {
     let window = unsafe window
     let end = input.count
     // The next bits are the upper ones of `bits`; below them are zeros.
@@ -116,13 +116,12 @@ enum HPACKHuffman {
     while true {
       if count < longest {
         if next + 4 <= end {
-          let four = unsafe UInt32(bigEndian: input.loadUnaligned(fromByteOffset: next, as: UInt32.self))
-          bits |= UInt64(four) &<< UInt64(truncatingIfNeeded: 32 &- count)
+          bits |= UInt64(input.word(at: next)) &<< UInt64(truncatingIfNeeded: 32 &- count)
           count &+= 32
           next &+= 4
         } else {
           while count <= 56, next < end {
-            bits |= unsafe UInt64(input[next]) &<< UInt64(truncatingIfNeeded: 56 &- count)
+            bits |= UInt64(input[next]) &<< UInt64(truncatingIfNeeded: 56 &- count)
             count &+= 8
             next &+= 1
           }

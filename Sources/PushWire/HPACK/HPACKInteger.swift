@@ -16,19 +16,19 @@ enum HPACKInteger {
   /// Reads a number at `offset` and moves it on. Nil: the input ends within it, or it exceeds 32
   /// bits.
   @inline(__always)
-  static func decode(_ input: UnsafeRawBufferPointer, at offset: inout Int, prefix: Int) -> Int? {
+  static func decode(_ input: Span<UInt8>, at offset: inout Int, prefix: Int) -> Int? {
     guard offset < input.count else { return nil }
     let limit = 1 << prefix - 1
-    let first = unsafe Int(input[offset]) & limit
+    let first = Int(input[offset]) & limit
     offset += 1
-    return first < limit ? first : unsafe decodeLong(input, at: &offset, first: first)
+    return first < limit ? first : decodeLong(input, at: &offset, first: first)
   }
 
-  private static func decodeLong(_ input: UnsafeRawBufferPointer, at offset: inout Int, first: Int) -> Int? {
+  private static func decodeLong(_ input: Span<UInt8>, at offset: inout Int, first: Int) -> Int? {
     var value = first
     var shift = 0
     while offset < input.count, shift < 32 {
-      let byte = unsafe input[offset]
+      let byte = input[offset]
       offset += 1
       value += Int(byte & 127) << shift
       guard value <= UInt32.max else { return nil }

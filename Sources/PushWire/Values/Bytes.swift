@@ -27,6 +27,26 @@ extension Span<UInt8> {
   }
 }
 
+/// Numbers with their first byte first, as both protocols have them. An offset out of bounds is a
+/// programming error, and traps.
+extension Span<UInt8> {
+  @inlinable
+  package func half(at offset: Int) -> UInt16 {
+    unsafe UInt16(bigEndian: bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt16.self))
+  }
+
+  @inlinable
+  package func word(at offset: Int) -> UInt32 {
+    unsafe UInt32(bigEndian: bytes.unsafeLoadUnaligned(fromByteOffset: offset, as: UInt32.self))
+  }
+}
+
+extension [UInt8] {
+  package init(_ bytes: Span<UInt8>) { self = unsafe bytes.withUnsafeBytes { unsafe Array($0) } }
+
+  package mutating func append(_ bytes: Span<UInt8>) { unsafe bytes.withUnsafeBytes { unsafe append(contentsOf: $0) } }
+}
+
 extension String {
   /// The bytes as UTF-8; what is none becomes U+FFFD.
   init(decoding bytes: Span<UInt8>) {

@@ -22,6 +22,12 @@ package struct TokenBytes: Hashable, Sendable {
   }
 
   /// Copies the bytes. Nil if there are none, or more than 100.
+  package init?(bytes: Span<UInt8>) {
+    guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
+    self = unsafe bytes.withUnsafeBytes { unsafe TokenBytes(copying: $0) }
+  }
+
+  /// Copies the bytes. Nil if there are none, or more than 100.
   package init?(bytes: UnsafeRawBufferPointer) {
     guard (1...Self.byteCountLimit).contains(bytes.count) else { return nil }
     unsafe self.init(copying: bytes)

@@ -33,7 +33,7 @@ internal import Testing
     var reading = JournalReading()
     for (index, record) in records.enumerated() {
       unsafe withExactBytes(record.bytes) {
-        unsafe reading.read(JournalPosition(rawValue: UInt64(index) + 1), record.kind, $0)
+        reading.read(JournalPosition(rawValue: UInt64(index) + 1), record.kind, unsafe Span(_unsafeBytes: $0))
       }
     }
     if let problem = reading.problem { throw problem }

@@ -21,7 +21,7 @@ struct SmallJournal {
     options.blockByteCount = 512
     options.blockCount = 3
     var reading = JournalReading()
-    let opened = try unsafe Journal.open(disk, options: options, runByHand: {}) { unsafe reading.read($0, $1, $2) }
+    let opened = try Journal.open(disk, options: options, runByHand: {}) { reading.read($0, $1, $2) }
     report = reading.finish(opened.recovery)
     var engineOptions = EngineJournalOptions()
     engineOptions.checkpointByteCount = checkpointByteCount

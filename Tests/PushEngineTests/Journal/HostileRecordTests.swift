@@ -199,7 +199,7 @@ internal import Testing
     for seed in UInt64(1)...120 {
       var random = SeededGenerator(seed: seed)
       let disk = SimulatedDisk()
-      let (journal, _) = try unsafe Journal.open(disk, runByHand: {}) { _, _, _ in }
+      let (journal, _) = try Journal.open(disk, runByHand: {}) { _, _, _ in }
       for _ in 0..<Int.random(in: 1...25, using: &random) {
         guard let record = random.chance(85) ? Self.sound(&random) : Self.mutated(&random) else { continue }
         var contents = JournalState()
@@ -330,7 +330,7 @@ extension EngineJournal {
   /// Reads the journal on the disk.
   fileprivate static func inspect(_ disk: SimulatedDisk) throws -> JournalReport {
     var reading = JournalReading()
-    let recovery = try unsafe Journal.inspect(disk) { unsafe reading.read($0, $1, $2) }
+    let recovery = try Journal.inspect(disk) { reading.read($0, $1, $2) }
     if let problem = reading.problem { throw problem }
     return reading.finish(recovery)
   }

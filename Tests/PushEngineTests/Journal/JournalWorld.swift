@@ -83,7 +83,7 @@ final class JournalWorld {
     let durable = journal.journal.durablePosition.rawValue
     if losesUnsynced, options.sync != .never { disk.loseUnsynced(using: &random) } else { disk.restart() }
     journal.abandon()
-    let next = unsafe try Journal.inspect(disk) { _, _, _ in }.next.rawValue
+    let next = try Journal.inspect(disk) { _, _, _ in }.next.rawValue
     guard next > durable, let found = history.last(where: { $0.position < next }) else {
       throw Wrong(description: "\(durable) was durable, \(next) comes next")
     }
@@ -136,7 +136,7 @@ final class JournalWorld {
   func check() throws {
     let copy = SimulatedDisk()
     for name in disk.fileNames { copy.put(name, disk.contents(name) ?? []) }
-    let next = unsafe try Journal.inspect(copy) { _, _, _ in }.next.rawValue
+    let next = try Journal.inspect(copy) { _, _, _ in }.next.rawValue
     guard next > journal.journal.durablePosition.rawValue,
       var expected = history.last(where: { $0.position < next })?.model
     else {

@@ -100,7 +100,7 @@ enum Record {
   /// Reads a complete record.
   static func read<Value>(_ bytes: [UInt8], _ body: (inout RecordReader) throws -> Value) throws -> Value {
     try unsafe withExactBytes(bytes) { memory in
-      var record = unsafe RecordReader(memory)
+      var record = RecordReader(unsafe Span(_unsafeBytes: memory))
       let value = try body(&record)
       try record.finish()
       return value
@@ -112,7 +112,7 @@ extension JournalState {
   /// Reads a record as the reading of a journal does.
   mutating func read(_ position: UInt64, kind: UInt8, _ bytes: [UInt8]) throws {
     try unsafe withExactBytes(bytes) { memory in
-      try unsafe read(JournalPosition(rawValue: position), kind: kind, memory)
+      try read(JournalPosition(rawValue: position), kind: kind, unsafe Span(_unsafeBytes: memory))
     }
   }
 }

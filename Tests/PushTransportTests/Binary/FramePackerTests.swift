@@ -28,9 +28,9 @@ struct FramePackerTests {
     limits.framedPayload = 5120
     var decoder = FrameDecoder(limits: limits)
     var frames: [Read] = []
-    unsafe decoder.consume(bytes) { frame in
+    decoder.consume(unsafe Span(_unsafeBytes: bytes)) { frame in
       frames.append(
-        unsafe Read(
+        Read(
           command: frame.command, token: Array(frame.token), payload: Array(frame.payload),
           identifier: frame.identifier, expiration: frame.expiration,
           priority: frame.priority, violation: frame.violation))

@@ -105,9 +105,10 @@ struct HPACKOracleTests {
   static func decode(_ block: [UInt8], _ decoder: inout HPACKDecoder) -> [String]? {
     unsafe withExactBytes(block) { block in
       var lines: [String] = []
-      unsafe decoder.begin(block)
+      decoder.begin()
+      let block = unsafe Span<UInt8>(_unsafeBytes: block)
       while true {
-        switch decoder.next() {
+        switch decoder.next(in: block) {
         case .field(let field):
           unsafe lines.append(
             "\(String(decoding: field.name, as: UTF8.self)): \(String(decoding: field.value, as: UTF8.self))")

@@ -57,19 +57,19 @@ extension BridgeSession {
     // MARK: Events
 
     mutating func decoded(_ frame: DecodedFrame, now: Instant, intake: inout some BridgeIntake & ~Copyable) {
-      let number = unsafe window.arrived(
+      let number = window.arrived(
         identifier: frame.identifier, isSimple: frame.command == .simple, byteCount: frame.payload.count)
       let answer: FrameAnswer?
-      if let violation = unsafe frame.violation {
+      if let violation = frame.violation {
         answer = .refused(violation)
-      } else if unsafe !keep(frame.payload) {
+      } else if unsafe !frame.payload.withUnsafeBytes({ unsafe keep($0) }) {
         answer = .refused(.processingError)
-      } else if let token = unsafe TokenBytes(bytes: frame.token) {
-        let digest = unsafe FrameDigest(token: token, payload: payloadDigest, expiration: frame.expiration)
+      } else if let token = TokenBytes(bytes: frame.token) {
+        let digest = FrameDigest(token: token, payload: payloadDigest, expiration: frame.expiration)
         answer = intake.take(
           BridgeFrame(
-            token: token, payload: payloads.payload, expiration: unsafe frame.expiration,
-            priority: unsafe frame.priority, digest: digest), number: number)
+            token: token, payload: payloads.payload, expiration: frame.expiration,
+            priority: frame.priority, digest: digest), number: number)
       } else {
         answer = .refused(.invalidTokenSize)
       }

@@ -79,7 +79,7 @@ package struct BridgeSession: ~Copyable {
     _ bytes: UnsafeRawBufferPointer, now: Instant, intake: inout some BridgeIntake & ~Copyable
   ) -> [BridgeAction] {
     if core.takesFrames {
-      unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, intake: &intake)
+      Self.decode(unsafe Span(_unsafeBytes: bytes), now: now, decoder: &decoder, core: &core, intake: &intake)
       core.read(holdsPart: decoder.pendingByteCount > 0)
     }
     return core.takeActions(now: now)
@@ -130,11 +130,11 @@ package struct BridgeSession: ~Copyable {
 
   /// Takes decoder and core as two arguments, because the core is mutated while the decoder runs.
   private static func decode(
-    _ bytes: UnsafeRawBufferPointer, now: Instant, decoder: inout FrameDecoder, core: inout Core,
+    _ bytes: Span<UInt8>, now: Instant, decoder: inout FrameDecoder, core: inout Core,
     intake: inout some BridgeIntake & ~Copyable
   ) {
-    unsafe decoder.consume(bytes) { frame in
-      unsafe core.decoded(frame, now: now, intake: &intake)
+    decoder.consume(bytes) { frame in
+      core.decoded(frame, now: now, intake: &intake)
       return core.takesFrames
     }
   }

@@ -65,19 +65,19 @@ extension GatewaySession.Core {
       counts.discarded += 1
       return
     }
-    if let violation = unsafe frame.violation {
-      let isProbe = unsafe violation == .missingDeviceToken && frame.identifier != nil
-      unsafe refuse(frame, as: isProbe ? .probe : .status(violation), now: now, policy: &policy)
-    } else if settings.checksJSON, unsafe !payloads.isValid(frame.payload) {
-      unsafe refuse(frame, as: .status(.processingError), now: now, policy: &policy)
+    if let violation = frame.violation {
+      let isProbe = violation == .missingDeviceToken && frame.identifier != nil
+      refuse(frame, as: isProbe ? .probe : .status(violation), now: now, policy: &policy)
+    } else if settings.checksJSON, unsafe !frame.payload.withUnsafeBytes({ unsafe payloads.isValid($0) }) {
+      refuse(frame, as: .status(.processingError), now: now, policy: &policy)
     } else {
-      switch unsafe policy.verdict(on: frame) {
-      case .accept: unsafe accept(frame)
+      switch policy.verdict(on: frame) {
+      case .accept: accept(frame)
       case .acceptThen(let interruption):
-        unsafe accept(frame)
+        accept(frame)
         interrupt(interruption, now: now)
-      case .refuse(let status): unsafe refuse(frame, as: .status(status), now: now, policy: &policy)
-      case .poison: unsafe refuse(frame, as: .poison, now: now, policy: &policy)
+      case .refuse(let status): refuse(frame, as: .status(status), now: now, policy: &policy)
+      case .poison: refuse(frame, as: .poison, now: now, policy: &policy)
       }
     }
   }
@@ -133,22 +133,22 @@ extension GatewaySession.Core {
 
   private mutating func accept(_ frame: DecodedFrame) {
     counts.accepted += 1
-    lastAccepted = unsafe frame.identifier ?? 0
+    lastAccepted = frame.identifier ?? 0
   }
 
   private mutating func refuse(
     _ frame: DecodedFrame, as refusal: Refusal, now: Instant, policy: inout some FramePolicy & ~Copyable
   ) {
     counts.refusal = refusal
-    unsafe policy.refused(frame, as: refusal)
+    policy.refused(frame, as: refusal)
     let answer: ErrorResponse? =
       switch refusal {
       case .poison: nil
-      case .status where unsafe frame.command == .simple: nil
+      case .status where frame.command == .simple: nil
       case .status(let status):
-        unsafe ErrorResponse(status: status, identifier: settings.namesRefusedFrame ? frame.identifier ?? 0 : 0)
+        ErrorResponse(status: status, identifier: settings.namesRefusedFrame ? frame.identifier ?? 0 : 0)
       case .probe:
-        unsafe ErrorResponse(status: .missingDeviceToken, identifier: settings.namesProbe ? frame.identifier ?? 0 : 0)
+        ErrorResponse(status: .missingDeviceToken, identifier: settings.namesProbe ? frame.identifier ?? 0 : 0)
       }
     end(with: answer, now: now)
   }

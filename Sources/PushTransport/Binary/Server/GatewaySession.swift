@@ -34,7 +34,7 @@ package struct GatewaySession: ~Copyable {
     _ bytes: UnsafeRawBufferPointer, now: Instant, policy: inout some FramePolicy & ~Copyable
   ) -> [GatewayAction] {
     core.beginRead(bytes.count, now: now)
-    unsafe Self.decode(bytes, now: now, decoder: &decoder, core: &core, policy: &policy)
+    Self.decode(unsafe Span(_unsafeBytes: bytes), now: now, decoder: &decoder, core: &core, policy: &policy)
     core.endRead(holdsIncompleteFrame: decoder.pendingByteCount > 0, now: now)
     return core.takeActions()
   }
@@ -61,11 +61,11 @@ package struct GatewaySession: ~Copyable {
 
   /// Takes decoder and core as two arguments, because the core is mutated while the decoder runs.
   private static func decode(
-    _ bytes: UnsafeRawBufferPointer, now: Instant, decoder: inout FrameDecoder, core: inout Core,
+    _ bytes: Span<UInt8>, now: Instant, decoder: inout FrameDecoder, core: inout Core,
     policy: inout some FramePolicy & ~Copyable
   ) {
-    unsafe decoder.consume(bytes) { frame in
-      unsafe core.decoded(frame, now: now, policy: &policy)
+    decoder.consume(bytes) { frame in
+      core.decoded(frame, now: now, policy: &policy)
       return true
     }
   }
