@@ -48,7 +48,8 @@ package struct DecodedFrame: ~Escapable {
 
   @_lifetime(copy bytes)
   init(_ bytes: Span<UInt8>, command: FrameVersion?, violation: GatewayStatus? = nil) {
-    (token, payload) = (bytes.extracting(0..<0), bytes.extracting(0..<0))
+    token = Span()
+    payload = Span()
     (self.command, self.violation) = (command, violation)
   }
 }

@@ -13,6 +13,7 @@ enum FrameParser {
   }
 
   /// Finds the end of the frame at the beginning of `view`, which has at least one byte.
+  @inline(__always)
   static func measure(_ view: Span<UInt8>, _ limits: DecoderLimits) -> Extent {
     switch FrameVersion(rawValue: view[0]) {
     case .framed:
@@ -27,6 +28,7 @@ enum FrameParser {
   }
 
   /// Commands 0 and 1: two counted fields, without a length for both together.
+  @inline(__always)
   private static func measureFixed(
     _ view: Span<UInt8>, tokenLengthOffset: Int, _ limits: DecoderLimits, payloadLimit: Int
   ) -> Extent {
@@ -50,6 +52,7 @@ enum FrameParser {
     return extent(total, available: view.count)
   }
 
+  @inline(__always)
   private static func extent(_ total: Int, available: Int) -> Extent {
     available >= total ? .whole(total) : .incomplete(needed: total)
   }
@@ -67,6 +70,7 @@ enum FrameParser {
   }
 
   /// Reads the frame that `view` exactly contains, as `measure` found it.
+  @inline(__always)
   @_lifetime(copy view)
   static func frame(_ view: Span<UInt8>, _ limits: DecoderLimits) -> DecodedFrame {
     guard let command = FrameVersion(rawValue: view[0]) else { return refusal(view, .protocolError) }
@@ -90,6 +94,7 @@ enum FrameParser {
   }
 
   /// The first of the statuses 2, 4, 5 and 7 that applies.
+  @inline(__always)
   private static func violation(
     tokenByteCount: Int, payloadByteCount: Int, _ limits: DecoderLimits, payloadLimit: Int
   ) -> GatewayStatus? {
@@ -103,6 +108,7 @@ enum FrameParser {
     return payloadByteCount > payloadLimit ? .invalidPayloadSize : nil
   }
 
+  @inline(__always)
   @_lifetime(frame: copy view)
   private static func readFixed(_ view: Span<UInt8>, tokenLengthOffset: Int, into frame: inout DecodedFrame) {
     let tokenOffset = tokenLengthOffset + 2
@@ -115,6 +121,7 @@ enum FrameParser {
   /// encoding: a repeated item, an unknown item, a number of the wrong size, or an item that ends
   /// behind its frame. While the item lengths hold, reading continues after an error, because the
   /// error response should name the identifier even if that comes later.
+  @inline(__always)
   @_lifetime(frame: copy view)
   private static func readItems(_ view: Span<UInt8>, into frame: inout DecodedFrame) -> Bool {
     var offset = 5

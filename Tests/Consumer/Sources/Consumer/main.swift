@@ -1,10 +1,12 @@
 import Carillon
 
-/// Consumer PORT FOLDER: sends over HTTP/2 to the simulator on that port, with the certificates
-/// that `carillon simulate --make-certificates FOLDER` has made.
-guard CommandLine.arguments.count == 3, let port = Int(CommandLine.arguments[1]) else {
-  preconditionFailure("usage: Consumer PORT FOLDER")
+/// Consumer PORT FOLDER [COUNT]: sends over HTTP/2 to the simulator on that port, with the
+/// certificates that `carillon simulate --make-certificates FOLDER` has made. With a count, it
+/// sends so many more, one after the other, and says how long the callers waited.
+guard (3...4).contains(CommandLine.arguments.count), let port = Int(CommandLine.arguments[1]) else {
+  preconditionFailure("usage: Consumer PORT FOLDER [COUNT]")
 }
+let timedCount = CommandLine.arguments.count == 4 ? Int(CommandLine.arguments[3]) ?? 0 : 0
 let (topic, folder) = ("com.example.news", CommandLine.arguments[2])
 
 var news = AppConfiguration(
@@ -28,5 +30,16 @@ try await withThrowingTaskGroup(of: Void.self) { group in
   let campaign = try await app.startCampaign(PushNotification(alert: "Sale"), to: tokens)
   let account = try await campaign.result()
   print("a campaign: \(account.accepted) of \(account.submitted) accepted")
+
+  var times: [Duration] = []
+  for number in 0..<timedCount {
+    let token = tokens[number % tokens.count]
+    times.append(try await ContinuousClock().measure { _ = try await app.send(hello, to: token) })
+  }
+  times.sort()
+  if let longest = times.last {
+    let (median, late) = (times[times.count / 2], times[times.count * 99 / 100])
+    print("\(times.count) single ones: median \(median), p99 \(late), longest \(longest)")
+  }
   group.cancelAll()
 }
