@@ -123,12 +123,12 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     }
 
     /// Nodes are stopped for about as long as their lease is, so that they go on while others take
-    /// their place.
+    /// their place, and claim one of many segments all the time.
     mutating func stopForTheLease() {
       var random = SeededGenerator(seed: seed ^ 0x5709)
       (deviceCount, perSecond) = (1_000, 20)
       store = SimulatedStore.Faults()
-      store.latency = 10...300
+      (segments.small, segments.large, store.latency) = (20, 20, 10...300)
       events = (0..<6).map { stop in
         (
           2_000 + stop * 6_000, Int.random(in: speeds.indices, using: &random),

@@ -260,6 +260,8 @@ extension SimulatedStore: Ledger {
     if plantedMistake == .readsBeforeTheClaim {
       let rows = try await call { $0.ledger.segments.map(\.row) }
       read = Dictionary(rows.map { ($0.id, $0) }) { first, _ in first }
+      // Long before.
+      for _ in 0..<10 { try await call { _ in } }
     }
     return try await call { [read] contents in
       guard contents.ledger.nodes.values.contains(where: { $0.isAlive && $0.incarnation == incarnation }) else {
