@@ -22,8 +22,8 @@ internal import CLZ4
 
   private static let checksumByteCount = 4
 
-  /// Returns a frame with `content`, which has 1 to `FrameFormat.contentByteCountLimit` bytes. It is
-  /// valid until the next call.
+  /// Returns a frame with `content`, which has 1 to `FrameFormat.contentByteCountLimit` bytes. The
+  /// frame is valid until the next call.
   func frame(_ content: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
     precondition((1...FrameFormat.contentByteCountLimit).contains(content.count), "a frame of no or too many bytes")
     let count = unsafe LZ4F_compressFrame(

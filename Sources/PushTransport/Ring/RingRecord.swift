@@ -13,8 +13,8 @@ package import PushWire
 /// The binary protocol ignores the headers of HTTP/2 (``OwnHeaders``). An expiration stands there,
 /// for the journal, and in the field above, for both protocols.
 ///
-/// A record is a view. It is valid while its ring exists and its position is not settled. It is laid
-/// out for machines with the lower byte first and never leaves the process.
+/// A record is a view. It is valid while its ring exists and its position is not settled. It is for
+/// machines that have the lower byte first, and never leaves the process.
 @safe
 package struct RingRecord {
   /// The fields of a record without token and payload.

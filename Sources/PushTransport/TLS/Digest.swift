@@ -21,9 +21,9 @@ package enum Digest {
     }
   }
 
-  /// The AES-128-GMAC (NIST SP 800-38D) of data that arrives in pieces, with a nonce of zeros: a key
-  /// is for one text. It takes a seventh of the time of SHA-256. Who does not know the key cannot
-  /// make two texts that have the same.
+  /// The AES-128-GMAC (NIST SP 800-38D) of data that arrives in pieces, with a nonce of zeros: so a
+  /// key is for one text. It takes a seventh of the time of SHA-256. Who does not know the key
+  /// cannot make two texts that have the same.
   @safe package final class GMAC {
     package static let keyByteCount = 16
 
@@ -40,12 +40,12 @@ package enum Digest {
 
     deinit { unsafe EVP_CIPHER_CTX_free(context) }
 
-    /// - Parameter bytes: at most 1 GiB.
+    /// - Parameter bytes: less than 2 GiB; with more there is no code.
     package func update(_ bytes: UnsafeRawBufferPointer) {
+      guard let byteCount = Int32(exactly: bytes.count) else { return isSound = false }
       var count: Int32 = 0
       let base = unsafe bytes.baseAddress?.assumingMemoryBound(to: UInt8.self)
-      isSound =
-        unsafe isSound && EVP_EncryptUpdate(context, nil, &count, base, Int32(clamping: bytes.count)) == 1
+      isSound = unsafe isSound && EVP_EncryptUpdate(context, nil, &count, base, byteCount) == 1
     }
 
     /// Returns the 16 bytes; nil if OpenSSL has failed. Nothing can be added afterwards.
