@@ -3,8 +3,8 @@ internal import PushTransport
 
 /// What makes a file the same file later: its size, and a code of its content.
 ///
-/// The code is an AES-GMAC with a key that is made for the file: to compute it takes a sixth of the
-/// time that the file's SHA-256 does, for which a campaign of millions would have to wait.
+/// The code is an AES-GMAC with a key that is made for the file: it takes a seventh of the
+/// time of the file's SHA-256, for which a campaign of millions would have to wait.
 package struct FileFingerprint: Hashable, Sendable, Codable {
   var byteCount: Int
   private var key: [UInt8]?

@@ -3,10 +3,11 @@ import Carillon
 /// Consumer PORT FOLDER [COUNT]: sends over HTTP/2 to the simulator on that port, with the
 /// certificates that `carillon simulate --make-certificates FOLDER` has made. With a count, it
 /// sends so many more, one after the other, and says how long the callers waited.
-guard (3...4).contains(CommandLine.arguments.count), let port = Int(CommandLine.arguments[1]) else {
+guard (3...4).contains(CommandLine.arguments.count), let port = Int(CommandLine.arguments[1]),
+  let timedCount = CommandLine.arguments.count == 4 ? Int(CommandLine.arguments[3]) : 0
+else {
   preconditionFailure("usage: Consumer PORT FOLDER [COUNT]")
 }
-let timedCount = CommandLine.arguments.count == 4 ? Int(CommandLine.arguments[3]) ?? 0 : 0
 let (topic, folder) = ("com.example.news", CommandLine.arguments[2])
 
 var news = AppConfiguration(
