@@ -160,13 +160,15 @@ package final class IntakeCarrier: Sendable {
 
   /// Takes blocks that the node has got without knowing it.
   private func findMore() async throws(StoreError) {
+    // Before the store is asked, and after it: what ends or begins meanwhile is in its answer.
     let known = outcomes.knownBlocks
     // What has its outcomes by now is gone from the store then.
     try await outcomes.makeChangesDurable()
     var last: IntakeBlock.ID?
     while true {
       let page = try await ledger.blocks(of: incarnation(), after: last, limit: Self.pageLimit)
-      for block in page where !known.runs.contains(block.block.id.run) && !known.blocks.contains(block.block.id) {
+      let runs = known.runs.union(outcomes.knownBlocks.runs)
+      for block in page where !runs.contains(block.block.id.run) && !known.blocks.contains(block.block.id) {
         await takeOver(block)
       }
       guard let end = page.last else { return }

@@ -95,7 +95,7 @@ package protocol Ledger: Sendable {
   func release(_ segments: [SegmentID: Int64], by incarnation: Int64) async throws(StoreError)
 
   /// Writes all reports of segments that the node owns in the epoch of the report, each of them
-  /// once. It may be called again with the same reports.
+  /// once. It may be called again with the same reports. A settled segment gets no others.
   ///
   /// - Returns: the parts of those that were written, and how they are now.
   func report(

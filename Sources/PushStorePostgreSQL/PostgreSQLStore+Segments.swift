@@ -245,7 +245,9 @@ extension PostgreSQLStore: Ledger {
           is_withdrawn = (told.is_withdrawn = 1), unsent = told.unsent
         FROM told
         WHERE segments.campaign = told.campaign AND segments.part = told.part AND segments.first_key = told.first_key
-          AND segments.owner = $1 AND segments.epoch = told.epoch AND segments.report <= told.report
+          AND segments.owner = $1 AND segments.epoch = told.epoch
+          AND (segments.report < told.report AND NOT segments.is_settled
+            OR segments.report = told.report AND segments.settled = told.settled)
         RETURNING segments.campaign, segments.part, segments.first_key
       ), listed AS (
         INSERT INTO segment_rows (campaign, part, first_key, epoch, after, count, rows)

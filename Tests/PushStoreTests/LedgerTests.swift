@@ -33,10 +33,12 @@ struct LedgerTests {
     #expect(try await store.cut(id, from: 0, through: record.lastKey ?? 0, adding: pieces))
   }
 
-  static func report(_ segment: StoredSegment, number: Int64 = 1, granted: Int = 0) -> SegmentReport {
+  static func report(
+    _ segment: StoredSegment, number: Int64 = 1, granted: Int = 0, settled: [UInt8] = []
+  ) -> SegmentReport {
     SegmentReport(
-      id: segment.id, epoch: segment.epoch, number: number, granted: granted, settled: [], doubted: [], account: [1],
-      base: [2])
+      id: segment.id, epoch: segment.epoch, number: number, granted: granted, settled: settled, doubted: [],
+      account: [1], base: [2])
   }
 
   @Test("members become segments once, and only shared parts of open campaigns are offered", arguments: kinds)
@@ -131,6 +133,13 @@ struct LedgerTests {
     rest.isSettled = true
     #expect(try ledger.report([rest], by: second).count == 1)
     #expect(try await ledger.segments(of: second).map(\.id.firstKey) == [5, 9])
+    #expect(try await ledger.sharedProgress(of: [id])[id]?[0]?.settledSegmentCount == 1)
+    // The answer may have been lost. Nothing else of it is written any more.
+    #expect(try ledger.report([rest], by: second).count == 1)
+    for number in [1, 2] as [Int64] {
+      let stale = Self.report(taken[0], number: number, granted: 3, settled: [7])
+      #expect(try ledger.report([stale], by: second).isEmpty)
+    }
     #expect(try await ledger.sharedProgress(of: [id])[id]?[0]?.settledSegmentCount == 1)
     try await Self.check(rows: "1\n2\n3\n", of: id, in: ledger)
     try store.close()

@@ -138,6 +138,9 @@ enum Seeds {
       412_000_227,
       // An upload that was paused before any of it was cut, and then cancelled, never ended.
       800_000_363,
+      // A node asked the ledger what it owns. A segment ended before the answer came, and was sent
+      // again as if the node had just come back: its account was replaced.
+      102_842_797,
     ])
 
   /// HTTP/2 with one lasting fault.

@@ -147,6 +147,20 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       }
     }
 
+    /// Nodes are killed and come back at once to what is left of many segments. Now and then an
+    /// answer of the store is older than what has happened since.
+    mutating func comeBack() {
+      var random = SeededGenerator(seed: seed ^ 0xBAC4)
+      (deviceCount, perSecond) = (2_000, nil)
+      (segments.small, segments.large, segments.grants) = (20, 20, 1...8)
+      (store.latency, store.failuresPerMille, store.latePerMille) = (1...40, 0, 60)
+      settlementDelay = .milliseconds(100)
+      events = (0..<16).map { kill in
+        let node = Int.random(in: speeds.indices, using: &random)
+        return (1_000 + kill * 1_700, node, .kill(restart: Int.random(in: 0...1, using: &random), losesDisk: false))
+      }
+    }
+
     /// Nodes are drained and killed, one after the other, while they send.
     mutating func drain() {
       roll()

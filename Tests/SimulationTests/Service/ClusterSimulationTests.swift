@@ -37,6 +37,9 @@ internal import Testing
   @Test("nodes that are killed again and again, and lose their disks, count each copy")
   func killing() { run(leavesDoubt: true) { $0.killOften() } }
 
+  @Test("nodes that are killed and come back at once go on with what they had")
+  func comingBack() { run(leavesDoubt: true) { $0.comeBack() } }
+
   @Test("a commit that did not wait for the standby is in doubt, and may be lost with the primary")
   func warnings() { run(leavesDoubt: true) { $0.store.warnedPerMille = 20 } }
 

@@ -30,6 +30,8 @@ final class SharedIntakeSimulation: CustomStringConvertible {
     var settlementDelay: Duration
     var store = SimulatedStore.Faults()
     var outage: NetworkFaults.Outage?
+    /// Before clients hand anything over.
+    var silence = Duration.zero
 
     init(seed: UInt64) {
       self.seed = seed
@@ -55,6 +57,14 @@ final class SharedIntakeSimulation: CustomStringConvertible {
           duration: .milliseconds(Int.random(in: 100...20_000, using: &random)))
       }
     }
+
+    /// One process, to which nothing happens but that the store fails.
+    mutating func liveOnce() {
+      (lives, nodes, fences, outage) = ([], [0], [true], nil)
+      (store.latency, store.failuresPerMille) = (300...1_000, 200)
+      var random = SeededGenerator(seed: seed ^ 0x01CE)
+      silence = .milliseconds(Int.random(in: 0...20_000, using: &random))
+    }
   }
 
   let plan: Plan
@@ -75,9 +85,13 @@ final class SharedIntakeSimulation: CustomStringConvertible {
 
   var description: String { "\(plan)" }
 
-  init(seed: UInt64, plantedMistake: IntakeCarrier.PlantedMistake? = nil) {
-    plan = Plan(seed: seed)
-    mistake = plantedMistake
+  convenience init(seed: UInt64, plantedMistake: IntakeCarrier.PlantedMistake? = nil) {
+    self.init(Plan(seed: seed), plantedMistake: plantedMistake)
+  }
+
+  init(_ plan: Plan, plantedMistake: IntakeCarrier.PlantedMistake? = nil) {
+    (self.plan, mistake) = (plan, plantedMistake)
+    let seed = plan.seed
     random = SeededGenerator(seed: seed)
     tokens = Scenario.distinctTokens(plan.tokenCount, seed: seed)
     service =
@@ -186,7 +200,7 @@ final class SharedIntakeSimulation: CustomStringConvertible {
 
   /// Plans what clients hand over. Only the last process gets all that is left.
   private func feed(_ process: SharedIntakeProcess, isLast: Bool) -> Instant {
-    var at = process.clock.loop.now
+    var at = process.clock.loop.now + plan.silence
     while nextToken < tokens.count {
       let count = min([1, 1, 7, 300].randomElement(using: &random) ?? 1, tokens.count - nextToken)
       let batch = tokens[nextToken..<(nextToken + count)]

@@ -16,6 +16,18 @@ internal import Testing
     #expect(carriedCount > 0, "nobody has sent anything for another node")
   }
 
+  @Test("a process that has lost answers of the store sends nothing of its own again")
+  func lostAnswers() {
+    for seed in Seeds.sharedIntakes {
+      var plan = SharedIntakeSimulation.Plan(seed: seed)
+      plan.liveOnce()
+      let simulation = SharedIntakeSimulation(plan)
+      let problems = simulation.run()
+      #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
+      #expect(simulation.carriedCount == 0, "\(simulation)")
+    }
+  }
+
   @Test("planted mistakes are found", arguments: IntakeCarrier.PlantedMistake.allCases)
   func plantedMistakes(mistake: IntakeCarrier.PlantedMistake) {
     let found = (1...2_000).contains { !SharedIntakeSimulation(seed: $0, plantedMistake: mistake).run().isEmpty }

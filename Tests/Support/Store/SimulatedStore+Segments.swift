@@ -317,9 +317,9 @@ extension SimulatedStore: Ledger {
         guard let index = contents.ledger.segments.firstIndex(where: { $0.row.id == report.id }) else { continue }
         var segment = contents.ledger.segments[index]
         let isOwner = segment.owner == incarnation && segment.row.epoch == report.epoch
-        guard isOwner && segment.row.reportNumber <= report.number || plantedMistake == .ignoresTheEpoch else {
-          continue
-        }
+        let isNext = segment.row.reportNumber < report.number && !segment.row.isSettled
+        let isAgain = segment.row.reportNumber == report.number && segment.row.settled == report.settled
+        guard isOwner && (isNext || isAgain) || plantedMistake == .ignoresTheEpoch else { continue }
         segment.row.reportNumber = report.number
         segment.row.granted = max(segment.row.granted, report.granted)
         (segment.row.settled, segment.row.doubted) = (report.settled, report.doubted)

@@ -17,6 +17,9 @@ package final class SimulatedStore: Store {
     package var failsAtWrite: Int?
     /// Of 1000 calls, those with which the store is away, for up to half a minute.
     package var awayPerMille = 0
+    /// Of 1000 calls, those that have their effect late, and those whose answer is late: by up to
+    /// three seconds.
+    package var latePerMille = 0
     /// Of 1000 writes that a thread waits for, those whose answer is lost.
     package var lostAnswersPerMille = 0
     /// Of 1000 calls, those whose commit did not wait for the standby, as a warning says. Of half
@@ -91,7 +94,13 @@ package final class SimulatedStore: Store {
 
   private func pause() async {
     guard let loop else { return }
-    let duration = state.withLock { state in Int.random(in: faults.latency, using: &state.random) }
+    let duration = state.withLock { state in
+      let duration = Int.random(in: faults.latency, using: &state.random)
+      guard faults.latePerMille > 0, Int.random(in: 0...3_000, using: &state.absences) < faults.latePerMille else {
+        return duration
+      }
+      return duration + Int.random(in: 0...3_000, using: &state.absences)
+    }
     guard duration > 0 else { return }
     await withCheckedContinuation { continuation in
       _ = loop.schedule(at: loop.now + .milliseconds(duration)) { continuation.resume() }
@@ -107,7 +116,7 @@ package final class SimulatedStore: Store {
     return state.withLock { state in
       if state.neverLeaves { return false }
       if loop.now < state.awayUntil { return true }
-      guard Int.random(in: 0..<1_000, using: &state.absences) < faults.awayPerMille else { return false }
+      guard Int.random(in: 0...3_000, using: &state.absences) < faults.awayPerMille else { return false }
       state.awayUntil = loop.now + .milliseconds(Int.random(in: 0...30_000, using: &state.absences))
       return true
     }
@@ -132,7 +141,7 @@ package final class SimulatedStore: Store {
   ) throws(StoreError) -> Result {
     let (isWarned, isLost) = state.withLock { state in
       guard faults.warnedPerMille > 0 else { return (false, false) }
-      let isWarned = Int.random(in: 0..<1_000, using: &state.absences) < faults.warnedPerMille
+      let isWarned = Int.random(in: 0...3_000, using: &state.absences) < faults.warnedPerMille
       return (isWarned, isWarned && Bool.random(using: &state.absences))
     }
     let result = try disk.change { contents throws(StoreError) in
@@ -162,6 +171,6 @@ package final class SimulatedStore: Store {
   }
 
   private func drawsLostAnswer() -> Bool {
-    state.withLock { state in Int.random(in: 0..<1_000, using: &state.absences) < faults.lostAnswersPerMille }
+    state.withLock { state in Int.random(in: 0...3_000, using: &state.absences) < faults.lostAnswersPerMille }
   }
 }

@@ -24,8 +24,7 @@ final class SegmentCarrier: Sendable {
   /// Nothing more is claimed, and what is carried is given back.
   private let isDraining: @Sendable () -> Bool
   private let logger: Logger
-  /// Nil: its members are being read.
-  private let carried = Mutex<[SegmentID: SegmentProgress?]>([:])
+  private let carried = Mutex<[SegmentID: Carried]>([:])
 
   /// Parts that had segments which nobody carries when they were looked at.
   private let claimable = Mutex<[SharedPart]>([])
@@ -33,6 +32,12 @@ final class SegmentCarrier: Sendable {
   private let ownsMore = Atomic<Bool>(true)
   /// Nothing more is claimed: the process ends.
   private let isLeaving = Atomic<Bool>(false)
+  private struct Carried {
+    let epoch: Int64
+    /// Nil: its members are being read.
+    var progress: SegmentProgress?
+  }
+
   /// Set when there is something to report at once.
   private let reportSignal = ReaderSignal()
 
@@ -62,6 +67,7 @@ final class SegmentCarrier: Sendable {
 
   private var store: any Store { controller.store }
   private var clock: any ServiceClock { controller.clock }
+  private var progress: [SegmentProgress] { carried.withLock { $0.values.compactMap(\.progress) } }
 
   /// Carries segments until the task is cancelled. Call it once the node has joined.
   func run() async {
@@ -99,7 +105,7 @@ final class SegmentCarrier: Sendable {
   /// - Returns: how many segments are not given back yet.
   @discardableResult
   private func giveBack() -> Int {
-    let left = carried.withLock { Array($0.values) }.compactMap { $0 }.filter(\.hasBegun)
+    let left = progress.filter(\.hasBegun)
     for progress in left { progress.withdraw() }
     return left.count
   }
@@ -109,16 +115,18 @@ final class SegmentCarrier: Sendable {
   /// Continues what an earlier process of this node carried, or an app that was removed meanwhile,
   /// as far as the journal knows it. The rest is claimed anew, by this node or by another one.
   private func adopt(_ tasks: inout DiscardingTaskGroup) async throws {
-    let names = Set(carried.withLock { $0.values.compactMap { $0?.name } })
+    // As it was before the ledger is asked: what ends meanwhile may still be in its answer.
+    let known = carried.withLock { $0.mapValues(\.epoch) }
+    let names = known.map { id, epoch in id.name(epoch: epoch) }
     let left = Set(deployment.servedRemainders.map(\.name).filter(SegmentID.isName)).subtracting(names)
     guard !left.isEmpty || ownsMore.exchange(false, ordering: .relaxed) else { return }
     do {
       let owned = try await ledger.segments(of: incarnation())
       var lost: [SegmentID: Int64] = [:]
-      for segment in owned {
+      for segment in owned where known[segment.id] == nil {
         if segment.isWithdrawn || !left.contains(segment.id.name(epoch: segment.epoch)) {
-          if carried.withLock({ $0[segment.id] == nil }) { lost[segment.id] = segment.epoch }
-        } else if begin(segment.id) {
+          lost[segment.id] = segment.epoch
+        } else if begin(segment) {
           tasks.addTask { await self.carry(segment) }
         }
       }
@@ -133,10 +141,10 @@ final class SegmentCarrier: Sendable {
   }
 
   /// False if it is carried already.
-  private func begin(_ id: SegmentID) -> Bool {
+  private func begin(_ segment: StoredSegment) -> Bool {
     carried.withLock { carried in
-      guard carried[id] == nil else { return false }
-      carried[id] = .some(nil)
+      guard carried[segment.id] == nil else { return false }
+      carried[segment.id] = Carried(epoch: segment.epoch)
       return true
     }
   }
@@ -145,7 +153,7 @@ final class SegmentCarrier: Sendable {
     let live = carried.withLock { Array($0.keys) }.compactMap { controller.live($0.campaign)?.app }
     let parts = try await ledger.sharedParts(
       of: deployment.apps.map(\.id) + live, orIn: [CampaignState.cancelled, .failed].map(\.rawValue))
-    for progress in carried.withLock({ Array($0.values) }).compactMap({ $0 }) {
+    for progress in progress {
       if let part = parts.first(where: { $0.campaign == progress.id.campaign && $0.part == progress.id.part }) {
         apply(part, to: progress)
       } else {
@@ -190,8 +198,8 @@ final class SegmentCarrier: Sendable {
     let known = Array(own.keys)
     if known.isEmpty { return (known, 1) }
     var (unread, rate, readCount) = (0, 0.0, 0)
-    for progress in own.values {
-      let reading = progress?.reading ?? (unreadCount: controller.segmentSizes.large, rate: 0)
+    for carried in own.values {
+      let reading = carried.progress?.reading ?? (unreadCount: controller.segmentSizes.large, rate: 0)
       unread += reading.unreadCount
       rate += reading.rate
       if reading.unreadCount > 0 { readCount += 1 }
@@ -214,7 +222,7 @@ final class SegmentCarrier: Sendable {
       ownsMore.store(true, ordering: .relaxed)
       throw error
     }
-    for segment in claimed where begin(segment.id) { tasks.addTask { await self.carry(segment) } }
+    for segment in claimed where begin(segment) { tasks.addTask { await self.carry(segment) } }
   }
 
   // MARK: Carrying
@@ -223,12 +231,7 @@ final class SegmentCarrier: Sendable {
     while !Task.isCancelled, !isLeaving.load(ordering: .relaxed), !isDraining() {
       do {
         guard try await attempt(segment) else { break }
-      } catch {
-        guard !Task.isCancelled else { break }
-        let why = Problem(known: error)?.detail ?? "\(error)"
-        logger.error(
-          "a segment of a campaign waits", metadata: ["campaign": "\(segment.id.campaign.text)", "why": "\(why)"])
-      }
+      } catch { note(error, of: segment) }
       try? await clock.sleep(for: Self.pauseAfterTrouble)
     }
     carried.withLock { $0[segment.id] = nil }
@@ -256,7 +259,7 @@ final class SegmentCarrier: Sendable {
           segment: segment.id, epoch: segment.epoch, node: node, at: clock.now,
           possibleDuplicateCount: progress.newDoubtCount))
     }
-    carried.withLock { $0[segment.id] = progress }
+    carried.withLock { $0[segment.id]?.progress = progress }
     try files.spool.make(record.id)
     let parts = CampaignParts(
       files: files, recorder: outcomes.campaigns, outcomes: outcomes, store: store, clock: clock, live: live,
@@ -291,16 +294,29 @@ final class SegmentCarrier: Sendable {
     } catch {
       return try await setback(error, progress)
     }
-    try await sending.end()
-    progress.close()
-    if progress.isWithdrawn { try await ledger.release([segment.id: segment.epoch], by: incarnation()) }
+    // What the ledger has of it by now, and this process does not know, is found when it looks for
+    // what it owns.
+    do {
+      try await sending.end()
+      progress.close()
+      if progress.isWithdrawn { try await ledger.release([segment.id: segment.epoch], by: incarnation()) }
+    } catch { note(error, of: segment) }
     return false
+  }
+
+  private func note(_ error: any Error, of segment: StoredSegment) {
+    guard !Task.isCancelled else { return }
+    let why = Problem(known: error)?.detail ?? "\(error)"
+    logger.error(
+      "a segment of a campaign waits", metadata: ["campaign": "\(segment.id.campaign.text)", "why": "\(why)"])
   }
 
   /// How far segments of the same part are granted at present.
   private func ahead(of id: SegmentID) -> Int? {
     carried.withLock { carried in
-      carried.filter { $0.key.campaign == id.campaign && $0.key.part == id.part }.values.compactMap { $0?.ahead }.max()
+      carried.filter { $0.key.campaign == id.campaign && $0.key.part == id.part }.values.compactMap {
+        $0.progress?.ahead
+      }.max()
     }
   }
 
@@ -359,7 +375,7 @@ final class SegmentCarrier: Sendable {
   /// Tells the ledger what it does not know. One report of a segment follows the other: the ledger
   /// refuses those that come late.
   private func report() async -> Telling {
-    let all = carried.withLock { Array($0.values) }.compactMap { $0 }
+    let all = progress
     for progress in all where progress.openUntil.map({ $0 <= clock.now }) ?? false { pauseOrResume(progress) }
     let began = clock.uptime
     let reports = all.compactMap { progress in progress.report(now: began).map { (progress, $0) } }
