@@ -134,7 +134,7 @@ final class SharedRates: Sendable {
         Double(share.share) / 1000,
         besides: share.peers.map {
           BudgetMachine.Peer(share: Double($0.share) / 1000, demand: Double($0.demand) / 1000)
-        }, asked: now, now: clock.uptime)
+        }, isUsed: share.isUsed, asked: now, now: clock.uptime)
       entries[name]?.apply(now: clock.uptime)
     }
     return true

@@ -26,6 +26,13 @@ package struct RateShare: Hashable, Sendable {
   package var share: Int64
   /// The other nodes that are alive.
   package var peers: [Peer] = []
+  /// Another node has some of it, or has given it up within ``memory``.
+  package var isUsed = false
 
-  package init(share: Int64, peers: [Peer] = []) { (self.share, self.peers) = (share, peers) }
+  /// In seconds, by the store's clock.
+  package static let memory: Int64 = 2
+
+  package init(share: Int64, peers: [Peer] = [], isUsed: Bool = false) {
+    (self.share, self.peers, self.isUsed) = (share, peers, isUsed || !peers.isEmpty)
+  }
 }

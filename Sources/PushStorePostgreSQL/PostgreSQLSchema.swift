@@ -7,7 +7,7 @@ enum PostgreSQLSchema {
   static let migrations = [
     intake, devices, campaigns, bridge, members, partitions, nodes, segments, holders, rates, withdrawals,
     nodeFacts, sessions, lostRuns, uploads, outcomeList, deliveries, pauses, events,
-    activities, users, admissions, intakeBlocks, nodeStatus, bridgeBlocks, oldestPrograms,
+    activities, users, admissions, intakeBlocks, nodeStatus, bridgeBlocks, oldestPrograms, freedRates,
   ]
 
   /// Programs that know fewer migrations than this cannot use the tables any more: they would leave
@@ -317,6 +317,9 @@ enum PostgreSQLSchema {
 
   /// See ``oldest``, of the newest program that has opened the database.
   private static let oldestPrograms = "ALTER TABLE schema_version ADD COLUMN oldest int NOT NULL DEFAULT 0;"
+
+  /// When a node gave up its share, which may have been used until then.
+  private static let freedRates = "ALTER TABLE rate_shares ADD COLUMN freed_at timestamptz;"
 
   /// Where devices are told about Live Activities.
   private static let activities = """

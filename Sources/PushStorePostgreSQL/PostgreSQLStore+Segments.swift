@@ -127,9 +127,13 @@ extension PostgreSQLStore: Ledger {
       PostgreSQLStatement("SELECT version FROM schema_version FOR UPDATE"),
       PostgreSQLStatement(
         """
-        DELETE FROM rate_shares WHERE node = $1 AND name <> ALL ($2) AND number <= $3
-          OR NOT EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = node)
+        UPDATE rate_shares SET share = 0, demand = 0, freed_at = clock_timestamp()
+        WHERE freed_at IS NULL AND (node = $1 AND name <> ALL ($2) AND number <= $3
+          OR NOT EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = node))
         """, .int(incarnation), names, .int(number)),
+      PostgreSQLStatement(
+        "DELETE FROM rate_shares WHERE freed_at < clock_timestamp() - make_interval(secs => $1)",
+        .int(RateShare.memory)),
       PostgreSQLStatement(
         """
         INSERT INTO rate_shares (name, node, number, share, demand)
@@ -138,20 +142,23 @@ extension PostgreSQLStore: Ledger {
         FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS claim (name, most, share, demand)
         WHERE EXISTS (SELECT 1 FROM nodes WHERE is_alive AND incarnation = $1)
         ON CONFLICT (name, node) DO UPDATE
-          SET number = excluded.number, share = excluded.share, demand = excluded.demand
+          SET number = excluded.number, share = excluded.share, demand = excluded.demand, freed_at = NULL
           WHERE rate_shares.number <= excluded.number
         RETURNING name, share
         """, .int(incarnation), names, .ints(claims.map(\.limit)), .ints(claims.map(\.share)),
         .ints(claims.map(\.demand)), .int(number)),
       PostgreSQLStatement(
-        "SELECT name, share, demand FROM rate_shares WHERE name = ANY ($2) AND node <> $1",
-        .int(incarnation), names),
+        """
+        SELECT name, share, demand, freed_at IS NULL FROM rate_shares WHERE name = ANY ($2) AND node <> $1
+        """, .int(incarnation), names),
     ])
     var shares = Dictionary(
-      rows[2].map { ($0.text($1, 0), RateShare(share: $0.int($1, 1))) }, uniquingKeysWith: { first, _ in first })
-    for row in 0..<rows[3].count {
-      shares[rows[3].text(row, 0)]?.peers.append(
-        RateShare.Peer(share: rows[3].int(row, 1), demand: rows[3].int(row, 2)))
+      rows[3].map { ($0.text($1, 0), RateShare(share: $0.int($1, 1))) }, uniquingKeysWith: { first, _ in first })
+    for row in 0..<rows[4].count {
+      let name = rows[4].text(row, 0)
+      shares[name]?.isUsed = true
+      guard rows[4].flag(row, 3) else { continue }
+      shares[name]?.peers.append(RateShare.Peer(share: rows[4].int(row, 1), demand: rows[4].int(row, 2)))
     }
     return shares
   }

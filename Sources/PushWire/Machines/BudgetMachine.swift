@@ -22,11 +22,13 @@ package struct BudgetMachine: Sendable {
   }
 
   /// For tests.
-  package enum PlantedMistake: Sendable {
+  package enum PlantedMistake: CaseIterable, Sendable {
     /// The node uses more at once.
     case raisesBeforeTheAnswer
     /// It uses more as soon as the store has answered.
     case raisesAtOnce
+    /// What has been given up just before has been used by nobody.
+    case forgetsFormerUsers
   }
 
   /// Per second, of all nodes together.
@@ -95,12 +97,14 @@ package struct BudgetMachine: Sendable {
   /// - Parameters:
   ///   - share: what the node has now.
   ///   - peers: the other nodes that are alive.
+  ///   - isUsed: whether another node has some of the limit, or had some in the last second.
   ///   - asked: when the claim was made.
   ///   - now: when the answer came.
-  package mutating func granted(_ share: Double, besides peers: [Peer], asked: Instant, now: Instant) {
+  package mutating func granted(
+    _ share: Double, besides peers: [Peer], isUsed: Bool, asked: Instant, now: Instant
+  ) {
     let present = usable(now: now)
-    // Nobody has had any of it.
-    let isFirst = validUntil == nil && peers.isEmpty
+    let isFirst = validUntil == nil && (plantedMistake == .forgetsFormerUsers ? peers.isEmpty : !isUsed)
     if share <= present || isFirst || plantedMistake == .raisesAtOnce {
       (self.share, raises) = (share, [])
     } else {

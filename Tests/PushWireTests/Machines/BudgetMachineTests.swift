@@ -11,12 +11,14 @@ struct BudgetMachineTests {
     var demand: Double
     var isAlive = true
     /// The store's answer to the last claim, and when that was made; nil: none is on its way.
-    var answer: (share: Double, peers: [BudgetMachine.Peer], asked: Instant)?
+    var answer: (share: Double, peers: [BudgetMachine.Peer], isUsed: Bool, asked: Instant)?
   }
 
   private static let validity = Duration.seconds(6)
   /// Longer: nobody else may have the share of a node that may still use it.
   private static let lease = Duration.seconds(10)
+  /// How long the store knows of a share that was given up.
+  private static let memory = Duration.seconds(2)
 
   /// Answers late or lost, nodes that are cut off, and demand that comes and goes.
   ///
@@ -24,12 +26,14 @@ struct BudgetMachineTests {
   private func exceeds(seed: UInt64, _ mistake: BudgetMachine.PlantedMistake? = nil) -> Bool {
     var random = SeededGenerator(seed: seed)
     let limit = Double.random(in: 1...50_000, using: &random)
+    let longest: Int64 = [100, 1_500].randomElement(using: &random) ?? 1_500
     var now = Instant.start
     var nodes = (0..<Int.random(in: 1...4, using: &random)).map { _ in
       Node(machine: BudgetMachine(limit: limit, validity: Self.validity, plantedMistake: mistake), demand: 0)
     }
     var stored = [BudgetMachine.Peer?](repeating: nil, count: nodes.count)
     var heard = [Instant](repeating: now, count: nodes.count)
+    var freed = [Instant?](repeating: nil, count: nodes.count)
     // What each could use, the latest last: in a second it uses no more than the most of that.
     var usable = [[(at: Instant, Double)]](repeating: [], count: nodes.count)
     func look() -> Bool {
@@ -42,10 +46,10 @@ struct BudgetMachineTests {
       return most.reduce(0, +) > limit * 1.000_001
     }
     for _ in 0..<400 {
-      now = now + .milliseconds(Int64.random(in: 1...1_500, using: &random))
+      now = now + .milliseconds(Int64.random(in: 1...longest, using: &random))
       if look() { return true }
       let index = Int.random(in: 0..<nodes.count, using: &random)
-      switch Int.random(in: 0..<10, using: &random) {
+      switch Int.random(in: 0..<11, using: &random) {
       case ..<2: nodes[index].demand = Double.random(in: 0...(2 * limit), using: &random)
       case ..<3: nodes[index].isAlive.toggle()
       case ..<7 where nodes[index].isAlive:
@@ -54,13 +58,23 @@ struct BudgetMachineTests {
         let claim = nodes[index].machine.claim(demand: nodes[index].demand, now: now)
         guard random.chance(80) else { break }
         let others = stored.indices.filter { $0 != index }.compactMap { stored[$0] }
+        let isUsed = freed.indices.contains { other in
+          other != index && freed[other].map { now.since($0) < Self.memory } ?? false
+        }
         let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
         stored[index] = BudgetMachine.Peer(share: share, demand: claim.demand)
         heard[index] = now
-        if random.chance(80) { nodes[index].answer = (share, others, now) }
+        if random.chance(80) { nodes[index].answer = (share, others, isUsed || !others.isEmpty, now) }
+      case 10:
+        // It has nothing more to send, and uses none of it from now on.
+        nodes[index].machine = BudgetMachine(limit: limit, validity: Self.validity, plantedMistake: mistake)
+        nodes[index].answer = nil
+        if stored[index] != nil { freed[index] = now }
+        stored[index] = nil
       default:
         guard let answer = nodes[index].answer else { break }
-        nodes[index].machine.granted(answer.share, besides: answer.peers, asked: answer.asked, now: now)
+        nodes[index].machine.granted(
+          answer.share, besides: answer.peers, isUsed: answer.isUsed, asked: answer.asked, now: now)
         nodes[index].answer = nil
       }
       for other in stored.indices where now.since(heard[other]) >= Self.lease { stored[other] = nil }
@@ -74,7 +88,7 @@ struct BudgetMachineTests {
 
   @Test(
     "a node that uses more before the store has answered, or before others have used less for a second, is found",
-    arguments: [BudgetMachine.PlantedMistake.raisesBeforeTheAnswer, .raisesAtOnce])
+    arguments: BudgetMachine.PlantedMistake.allCases)
   func mistakes(mistake: BudgetMachine.PlantedMistake) {
     #expect((UInt64(0)..<200).contains { exceeds(seed: $0, mistake) })
   }
@@ -86,7 +100,7 @@ struct BudgetMachineTests {
     for step in 0..<40 {
       let now = Instant.start + .milliseconds(step * 100)
       _ = machine.claim(demand: 100, now: now)
-      machine.granted(50, besides: [peer], asked: now, now: now)
+      machine.granted(50, besides: [peer], isUsed: true, asked: now, now: now)
       #expect(machine.usable(now: now) == (step > 10 ? 50 : 0), "\(step)")
     }
   }
@@ -99,7 +113,8 @@ struct BudgetMachineTests {
     for _ in 0..<8 {
       let claim = machine.claim(demand: 100, now: now)
       share = min(claim.share, share - 1)
-      machine.granted(share, besides: [BudgetMachine.Peer(share: 100 - share, demand: 100)], asked: now, now: now)
+      machine.granted(
+        share, besides: [BudgetMachine.Peer(share: 100 - share, demand: 100)], isUsed: true, asked: now, now: now)
       now = now + .milliseconds(250)
     }
     #expect(machine.usable(now: now) > 40)
@@ -113,7 +128,7 @@ struct BudgetMachineTests {
     for step in 0..<40 {
       let now = Instant.start + .milliseconds(step * 100)
       let claim = machine.claim(demand: step < 20 || step == 25 ? 100 : 0, now: now)
-      machine.granted(claim.share, besides: [peer], asked: now, now: now)
+      machine.granted(claim.share, besides: [peer], isUsed: true, asked: now, now: now)
       shares.append(machine.usable(now: now))
       let isHeld = (20..<35).contains(step) && step != 25
       #expect(machine.isHolding == isHeld, "\(step)")
@@ -135,7 +150,7 @@ struct BudgetMachineTests {
           let others = stored.indices.filter { $0 != index }.map { stored[$0] }
           let share = max(0, min(claim.share, limit - others.reduce(0) { $0 + $1.share }))
           stored[index] = .init(share: share, demand: claim.demand)
-          machines[index].granted(share, besides: others, asked: now, now: now)
+          machines[index].granted(share, besides: others, isUsed: true, asked: now, now: now)
         }
       }
       return machines.map { $0.usable(now: .start + .milliseconds(6_500)) }

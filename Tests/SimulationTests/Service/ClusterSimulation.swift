@@ -151,7 +151,7 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
     /// answer of the store is older than what has happened since.
     mutating func comeBack() {
       var random = SeededGenerator(seed: seed ^ 0xBAC4)
-      (deviceCount, perSecond) = (2_000, nil)
+      (deviceCount, perSecond) = (2_000, [nil, nil, 200].randomElement(using: &random) ?? nil)
       (segments.small, segments.large, segments.grants) = (20, 20, 1...8)
       (store.latency, store.failuresPerMille, store.latePerMille) = (1...40, 0, 60)
       settlementDelay = .milliseconds(100)

@@ -73,10 +73,13 @@ package struct LedgerContents: Sendable, CustomStringConvertible {
   var openParts: [StoredUUID: [Int: StoreInstant]] = [:]
   /// What each node may use of a rate, and would use, by the name of the limit.
   var rates: [String: [Int64: RateShare.Peer]] = [:]
+  /// When a node gave its share up, by the name of the limit.
+  var freedRates: [String: [Int64: Instant]] = [:]
   /// The number of each node's last exchange.
   var exchanges: [Int64: Int64] = [:]
 
-  private var clock: Instant { (time ?? .start) + clockStep }
+  /// The store's.
+  var clock: Instant { (time ?? .start) + clockStep }
 
   mutating func noteBeat(of incarnation: Int64) {
     if let time { beats[incarnation] = (time, clock) }

@@ -154,8 +154,11 @@ extension SimulatedStore: Ledger {
       contents.ledger.exchanges[incarnation] = number
       for name in Array(contents.ledger.rates.keys) {
         let isNamed = claims.contains { $0.name == name }
-        contents.ledger.rates[name] = contents.ledger.rates[name]?.filter { node, _ in
-          alive.contains(node) && (node != incarnation || isNamed)
+        let clock = contents.ledger.clock
+        for node in Array(contents.ledger.rates[name, default: [:]].keys) {
+          if alive.contains(node), node != incarnation || isNamed { continue }
+          contents.ledger.rates[name]?[node] = nil
+          contents.ledger.freedRates[name, default: [:]][node] = clock
         }
       }
       var shares: [String: RateShare] = [:]
@@ -165,7 +168,11 @@ extension SimulatedStore: Ledger {
         let share = max(0, min(claim.share, free))
         contents.ledger.rates[claim.name, default: [:]][incarnation] = RateShare.Peer(
           share: share, demand: claim.demand)
-        shares[claim.name] = RateShare(share: share, peers: others.sorted { $0.key < $1.key }.map(\.value))
+        let isUsed = contents.ledger.freedRates[claim.name, default: [:]].contains { node, at in
+          node != incarnation && contents.ledger.clock.since(at) < .seconds(RateShare.memory)
+        }
+        shares[claim.name] = RateShare(
+          share: share, peers: others.sorted { $0.key < $1.key }.map(\.value), isUsed: isUsed)
       }
       return shares
     }
