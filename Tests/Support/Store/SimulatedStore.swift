@@ -96,7 +96,7 @@ package final class SimulatedStore: Store {
     guard let loop else { return }
     let duration = state.withLock { state in
       let duration = Int.random(in: faults.latency, using: &state.random)
-      guard faults.latePerMille > 0, Int.random(in: 0...3_000, using: &state.absences) < faults.latePerMille else {
+      guard faults.latePerMille > 0, Int.random(in: 0..<1_000, using: &state.absences) < faults.latePerMille else {
         return duration
       }
       return duration + Int.random(in: 0...3_000, using: &state.absences)
@@ -116,7 +116,7 @@ package final class SimulatedStore: Store {
     return state.withLock { state in
       if state.neverLeaves { return false }
       if loop.now < state.awayUntil { return true }
-      guard Int.random(in: 0...3_000, using: &state.absences) < faults.awayPerMille else { return false }
+      guard Int.random(in: 0..<1_000, using: &state.absences) < faults.awayPerMille else { return false }
       state.awayUntil = loop.now + .milliseconds(Int.random(in: 0...30_000, using: &state.absences))
       return true
     }
@@ -141,7 +141,7 @@ package final class SimulatedStore: Store {
   ) throws(StoreError) -> Result {
     let (isWarned, isLost) = state.withLock { state in
       guard faults.warnedPerMille > 0 else { return (false, false) }
-      let isWarned = Int.random(in: 0...3_000, using: &state.absences) < faults.warnedPerMille
+      let isWarned = Int.random(in: 0..<1_000, using: &state.absences) < faults.warnedPerMille
       return (isWarned, isWarned && Bool.random(using: &state.absences))
     }
     let result = try disk.change { contents throws(StoreError) in
@@ -171,6 +171,6 @@ package final class SimulatedStore: Store {
   }
 
   private func drawsLostAnswer() -> Bool {
-    state.withLock { state in Int.random(in: 0...3_000, using: &state.absences) < faults.lostAnswersPerMille }
+    state.withLock { state in Int.random(in: 0..<1_000, using: &state.absences) < faults.lostAnswersPerMille }
   }
 }

@@ -26,18 +26,18 @@ final class SegmentCarrier: Sendable {
   private let logger: Logger
   private let carried = Mutex<[SegmentID: Carried]>([:])
 
-  /// Parts that had segments which nobody carries when they were looked at.
-  private let claimable = Mutex<[SharedPart]>([])
-  /// The node may own segments that it does not carry.
-  private let ownsMore = Atomic<Bool>(true)
-  /// Nothing more is claimed: the process ends.
-  private let isLeaving = Atomic<Bool>(false)
   private struct Carried {
     let epoch: Int64
     /// Nil: its members are being read.
     var progress: SegmentProgress?
   }
 
+  /// Parts that had segments which nobody carries when they were looked at.
+  private let claimable = Mutex<[SharedPart]>([])
+  /// The node may own segments that it does not carry.
+  private let ownsMore = Atomic<Bool>(true)
+  /// Nothing more is claimed: the process ends.
+  private let isLeaving = Atomic<Bool>(false)
   /// Set when there is something to report at once.
   private let reportSignal = ReaderSignal()
 
@@ -67,7 +67,7 @@ final class SegmentCarrier: Sendable {
 
   private var store: any Store { controller.store }
   private var clock: any ServiceClock { controller.clock }
-  private var progress: [SegmentProgress] { carried.withLock { $0.values.compactMap(\.progress) } }
+  private var allProgress: [SegmentProgress] { carried.withLock { $0.values.compactMap(\.progress) } }
 
   /// Carries segments until the task is cancelled. Call it once the node has joined.
   func run() async {
@@ -105,7 +105,7 @@ final class SegmentCarrier: Sendable {
   /// - Returns: how many segments are not given back yet.
   @discardableResult
   private func giveBack() -> Int {
-    let left = progress.filter(\.hasBegun)
+    let left = allProgress.filter(\.hasBegun)
     for progress in left { progress.withdraw() }
     return left.count
   }
@@ -153,7 +153,7 @@ final class SegmentCarrier: Sendable {
     let live = carried.withLock { Array($0.keys) }.compactMap { controller.live($0.campaign)?.app }
     let parts = try await ledger.sharedParts(
       of: deployment.apps.map(\.id) + live, orIn: [CampaignState.cancelled, .failed].map(\.rawValue))
-    for progress in progress {
+    for progress in allProgress {
       if let part = parts.first(where: { $0.campaign == progress.id.campaign && $0.part == progress.id.part }) {
         apply(part, to: progress)
       } else {
@@ -294,13 +294,16 @@ final class SegmentCarrier: Sendable {
     } catch {
       return try await setback(error, progress)
     }
-    // What the ledger has of it by now, and this process does not know, is found when it looks for
-    // what it owns.
-    do {
-      try await sending.end()
-      progress.close()
-      if progress.isWithdrawn { try await ledger.release([segment.id: segment.epoch], by: incarnation()) }
-    } catch { note(error, of: segment) }
+    // The journal knows nothing of it any more: it must not begin again.
+    while !Task.isCancelled {
+      do {
+        try await sending.end()
+        progress.close()
+        if progress.isWithdrawn { try await ledger.release([segment.id: segment.epoch], by: incarnation()) }
+        break
+      } catch { note(error, of: segment) }
+      try? await clock.sleep(for: Self.pauseAfterTrouble)
+    }
     return false
   }
 
@@ -375,7 +378,7 @@ final class SegmentCarrier: Sendable {
   /// Tells the ledger what it does not know. One report of a segment follows the other: the ledger
   /// refuses those that come late.
   private func report() async -> Telling {
-    let all = progress
+    let all = allProgress
     for progress in all where progress.openUntil.map({ $0 <= clock.now }) ?? false { pauseOrResume(progress) }
     let began = clock.uptime
     let reports = all.compactMap { progress in progress.report(now: began).map { (progress, $0) } }
