@@ -1,15 +1,26 @@
 internal import Foundation
+internal import Synchronization
 
 /// Ports for servers that end and come back, for instance a gateway that is away for a while.
 package enum OwnPort {
-  /// The first of some ports in a row that nobody has at the moment.
+  /// All that tests of this process have got: a server that is away comes back to its own.
+  private static let given = Mutex<Set<Int>>([])
+
+  /// The first of some ports in a row that nobody has at the moment, and no other test gets.
   ///
   /// They are below those that the system assigns, so that no other program gets one by chance
-  /// meanwhile. Another test may ask for the same: then take others.
+  /// meanwhile. Another process that runs tests may ask for the same: then take others.
   package static func random(count: Int = 1) -> Int {
-    var port = 0
-    repeat { port = Int.random(in: 15_000..<32_000) } while !(port..<(port + count)).allSatisfy(isFree)
-    return port
+    while true {
+      let first = Int.random(in: 15_000..<32_000)
+      let ports = first..<(first + count)
+      let isOurs = given.withLock { given in
+        guard given.isDisjoint(with: ports), ports.allSatisfy(isFree) else { return false }
+        given.formUnion(ports)
+        return true
+      }
+      if isOurs { return first }
+    }
   }
 
   private static func isFree(_ port: Int) -> Bool {
