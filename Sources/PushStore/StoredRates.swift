@@ -29,8 +29,8 @@ package struct RateShare: Hashable, Sendable {
   /// Another node has some of it, or has given it up within ``memory``.
   package var isUsed = false
 
-  /// In seconds, by the store's clock.
-  package static let memory: Int64 = 2
+  /// By the store's clock. More than the second for which a limit holds.
+  package static let memory = Duration.seconds(2)
 
   package init(share: Int64, peers: [Peer] = [], isUsed: Bool = false) {
     (self.share, self.peers, self.isUsed) = (share, peers, isUsed || !peers.isEmpty)

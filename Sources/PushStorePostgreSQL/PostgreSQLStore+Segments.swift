@@ -133,7 +133,7 @@ extension PostgreSQLStore: Ledger {
         """, .int(incarnation), names, .int(number)),
       PostgreSQLStatement(
         "DELETE FROM rate_shares WHERE freed_at < clock_timestamp() - make_interval(secs => $1)",
-        .int(RateShare.memory)),
+        .int(RateShare.memory.components.seconds)),
       PostgreSQLStatement(
         """
         INSERT INTO rate_shares (name, node, number, share, demand)

@@ -169,7 +169,7 @@ extension SimulatedStore: Ledger {
         contents.ledger.rates[claim.name, default: [:]][incarnation] = RateShare.Peer(
           share: share, demand: claim.demand)
         let isUsed = contents.ledger.freedRates[claim.name, default: [:]].contains { node, at in
-          node != incarnation && contents.ledger.clock.since(at) < .seconds(RateShare.memory)
+          node != incarnation && contents.ledger.clock.since(at) < RateShare.memory
         }
         shares[claim.name] = RateShare(
           share: share, peers: others.sorted { $0.key < $1.key }.map(\.value), isUsed: isUsed)
