@@ -56,7 +56,8 @@ package struct AudienceEntry: Sendable {
     }
   }
 
-  /// The line in the file on which this entry begins, from 1.
+  /// The line in the file on which this entry begins, from 1. The first field, because a ring reads
+  /// it from memory.
   package let line: UInt64
   let payloadOffset: UInt32
   let payloadByteCount: UInt32
@@ -123,6 +124,16 @@ package struct AudienceEntry: Sendable {
     set { unsafe fill.pointee.payloadEnd = newValue }
   }
 
+  /// How many entries have a token of 32 bytes and nothing of their own. Only the audience's usual
+  /// ways of filling a chunk count them.
+  var plainCount: Int {
+    get { unsafe fill.pointee.plainCount }
+    set { unsafe fill.pointee.plainCount = newValue }
+  }
+  /// Every entry is ready, has a token of 32 bytes, and nothing of its own. So the tokens follow
+  /// each other without gaps, and each entry takes one block of a ring.
+  var isPlain: Bool { plainCount == count && readyCount == count }
+
   /// The fields that change with every entry. They have memory of their own, because the checks for
   /// exclusive access to an object's variables took a tenth of the reading.
   private struct Fill {
@@ -130,6 +141,7 @@ package struct AudienceEntry: Sendable {
     var readyCount = 0
     var tokenEnd = 0
     var payloadEnd = 0
+    var plainCount = 0
   }
 
   /// - Parameters:
@@ -158,6 +170,7 @@ package struct AudienceEntry: Sendable {
     readyCount = 0
     tokenEnd = 0
     payloadEnd = 0
+    plainCount = 0
     origin = nil
     fate = .unsent
   }
@@ -171,6 +184,15 @@ package struct AudienceEntry: Sendable {
   /// too large. Valid until the chunk is filled again.
   package func token(of entry: AudienceEntry) -> UnsafeRawBufferPointer {
     unsafe UnsafeRawBufferPointer(start: tokens + Int(entry.tokenOffset), count: Int(entry.tokenByteCount))
+  }
+
+  /// The tokens of these entries, 32 bytes each; nil unless the chunk is plain. Valid until the
+  /// chunk is filled again.
+  func plainTokens(_ range: Range<Int>) -> UnsafeRawBufferPointer? {
+    guard isPlain else { return nil }
+    precondition(range.lowerBound >= 0 && range.upperBound <= count, "no such entries in the chunk")
+    return unsafe UnsafeRawBufferPointer(
+      start: tokens + range.lowerBound * TokenBytes.usualByteCount, count: range.count * TokenBytes.usualByteCount)
   }
 
   /// The entry's own headers. Valid until the chunk is filled again.

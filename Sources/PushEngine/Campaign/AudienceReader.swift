@@ -106,7 +106,8 @@ internal import PushWire
         readCarriedLine(into: chunk)
         continue
       }
-      guard position < block.count else { break }
+      if carried == .nothing { position = unsafe takeBareLines(block, from: position, into: chunk) }
+      guard position < block.count, hasRoom(chunk) else { break }
       if carried != .nothing {
         position = unsafe continueRecord(block, from: position, into: chunk)
       } else if let next = unsafe takeRecord(block, at: position, into: chunk) {
@@ -153,6 +154,25 @@ internal import PushWire
   }
 
   private var carriedBytes: UnsafeRawBufferPointer { unsafe UnsafeRawBufferPointer(start: carry, count: carryCount) }
+
+  /// Reads lines from `start` on, as long as each is the digits of a token of the usual size and
+  /// nothing else. Returns where the first other line begins, or the chunk was full.
+  private mutating func takeBareLines(
+    _ bytes: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk
+  ) -> Int {
+    let digitCount = 2 * TokenBytes.usualByteCount
+    guard !isCSV, selection == nil, let base = bytes.baseAddress else { return start }
+    var position = start
+    while position + digitCount < bytes.count, hasRoom(chunk),
+      unsafe bytes[position + digitCount] == UInt8(ascii: "\n"),
+      unsafe TokenBytes.parseBare(base + position, count: digitCount, into: chunk.tokens + chunk.tokenEnd)
+    {
+      add(.ready, textCount: TokenBytes.usualByteCount, payloadCount: 0, to: chunk)
+      line += 1
+      position += digitCount + 1
+    }
+    return position
+  }
 
   /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one
   /// does not end in `bytes`, or is too long.
@@ -431,6 +451,7 @@ internal import PushWire
     unsafe (chunk.entries + chunk.count).initialize(to: entry)
     chunk.count += 1
     chunk.readyCount += kind == .ready ? 1 : 0
+    chunk.plainCount += textCount == TokenBytes.usualByteCount && payloadCount == 0 && headersCode == 0 ? 1 : 0
     // Few lines have headers, and a call to another module for each would cost more than the check.
     chunk.tokenEnd += textCount + (headersCode == 0 ? 0 : RingRecord.OwnHeaders.byteCount(headersCode))
     chunk.payloadEnd += payloadCount

@@ -286,7 +286,24 @@ struct CampaignReader {
       let entries = (run.first..<run.end).lazy.map { chunk[$0] }
       ledger.reportDoubt(lines: entries.filter { $0.kind == .ready }.map(\.line))
     }
-    for index in run.first..<run.end {
+    append(run, of: chunk, mayHaveArrived: mayHaveArrived, to: &claim)
+    next = run.end
+    origin += UInt64(run.blockCount)
+    claim.publish()
+    lane.published()
+    return .took(run.count)
+  }
+
+  private func append(_ run: ChunkRun, of chunk: AudienceChunk, mayHaveArrived: Bool, to claim: inout RingClaim) {
+    let range = run.first..<run.end
+    if let tokens = unsafe chunk.plainTokens(range) {
+      let fits = unsafe claim.append(
+        campaign: ledger.frames.campaign, mayHaveArrived: mayHaveArrived, tokens: tokens,
+        ordinals: UnsafeRawPointer(chunk.entries + run.first), stride: MemoryLayout<AudienceEntry>.stride)
+      precondition(fits, "a run that does not fit its claim")
+      return
+    }
+    for index in range {
       let entry = chunk[index]
       guard entry.kind == .ready else { continue }
       var header = RingRecord.Header(
@@ -302,11 +319,6 @@ struct CampaignReader {
       }
       precondition(fits, "a run that does not fit its claim")
     }
-    next = run.end
-    origin += UInt64(run.blockCount)
-    claim.publish()
-    lane.published()
-    return .took(run.count)
   }
 
   private mutating func write(

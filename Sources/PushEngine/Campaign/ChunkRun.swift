@@ -33,6 +33,15 @@ struct ChunkRun {
     first = chunk.count
     end = start
     var byteCountLeft = byteCount - EnqueueShape.fixedByteCount
+    if chunk.isPlain {
+      // A record of the journal has at least one.
+      let fitting = max(byteCountLeft / EnqueueShape.plainByteCountLimit, blockCount == .max ? 1 : 0)
+      let taken = min(chunk.count - start, count, blockCount, fitting)
+      guard taken > 0 else { return }
+      (first, firstBlockCount, end) = (start, 1, start + taken)
+      shape = EnqueueShape(plainCount: taken, linesFollow: chunk.linesFollow(start..<end))
+      return
+    }
     while end < chunk.count, shape.count < count {
       let entry = chunk[end]
       if entry.kind == .ready {
@@ -54,6 +63,8 @@ struct ChunkRun {
     let chunk: AudienceChunk
     let range: Range<Int>
 
+    var plainTokens: UnsafeRawBufferPointer? { unsafe chunk.plainTokens(range) }
+
     func forEach(_ body: (EnqueuedNotification) -> Void) {
       for index in range {
         let entry = chunk[index]
@@ -64,6 +75,14 @@ struct ChunkRun {
 }
 
 extension AudienceChunk {
+  fileprivate func linesFollow(_ range: Range<Int>) -> Bool {
+    var follow = true
+    for index in range.dropFirst() {
+      follow = unsafe entries[index].line == entries[index - 1].line &+ 1 && follow
+    }
+    return follow
+  }
+
   fileprivate func notification(_ entry: AudienceEntry) -> EnqueuedNotification {
     let token = unsafe token(of: entry)
     return unsafe EnqueuedNotification(

@@ -189,5 +189,6 @@ extension AudienceChunk {
     tokenEnd += added * 32
     count += added
     readyCount += added
+    plainCount += added
   }
 }

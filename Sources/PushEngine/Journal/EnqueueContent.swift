@@ -39,7 +39,13 @@ internal import PushWire
 
 /// A source that can go through the same notifications, in the same order, any number of times:
 /// once for each column of a record.
-protocol EnqueueSource { func forEach(_ body: (EnqueuedNotification) -> Void) }
+protocol EnqueueSource {
+  /// Their tokens, if all have 32 bytes and follow each other in memory.
+  var plainTokens: UnsafeRawBufferPointer? { get }
+  func forEach(_ body: (EnqueuedNotification) -> Void)
+}
+
+extension EnqueueSource { var plainTokens: UnsafeRawBufferPointer? { nil } }
 
 /// The size of a set of notifications in a record. Computed before anything is written.
 struct EnqueueShape {
@@ -57,6 +63,14 @@ struct EnqueueShape {
   private var tokenByteCount = 0
   private var payloadByteCount = 0
   private var headersByteCount = 0
+
+  init() {}
+
+  /// Notifications with a token of 32 bytes and nothing of their own.
+  init(plainCount: Int, linesFollow: Bool) {
+    (count, blockCount, tokenByteCount) = (plainCount, UInt64(plainCount), 32 * plainCount)
+    if !linesFollow { flags &= ~Flag.linesFollow }
+  }
 
   mutating func add(_ notification: EnqueuedNotification) { add(notification, blockCount: notification.blockCount) }
 
@@ -93,8 +107,12 @@ struct EnqueueShape {
   /// The most that one notification adds to ``byteCount``, including its effect on the columns of
   /// the others.
   static func byteCountLimit(of notification: EnqueuedNotification) -> Int {
-    unsafe (8 + 1 + 1 + 2) &+ notification.token.count &+ notification.headersByteCount &+ notification.payload.count
+    unsafe ownByteCountLimit &+ notification.token.count &+ notification.headersByteCount &+ notification.payload.count
   }
+
+  /// The same of a notification with a token of 32 bytes and nothing of its own.
+  static let plainByteCountLimit = ownByteCountLimit + 32
+  private static let ownByteCountLimit = 8 + 1 + 1 + 2
 
   /// Writes the columns.
   func write(_ source: some EnqueueSource, to record: inout RecordWriter) {
@@ -108,7 +126,11 @@ struct EnqueueShape {
     if flags & Flag.uniformTokens == 0 {
       source.forEach { record.write(UInt8(truncatingIfNeeded: unsafe $0.token.count)) }
     }
-    source.forEach { unsafe record.write(raw: $0.token) }
+    if let tokens = unsafe source.plainTokens {
+      unsafe record.write(raw: tokens)
+    } else {
+      source.forEach { unsafe record.write(raw: $0.token) }
+    }
     if flags & Flag.headers != 0 {
       source.forEach { record.write($0.headersCode) }
       source.forEach { unsafe record.write(raw: $0.headers.bytes) }

@@ -138,9 +138,13 @@ package struct FramePacker: ~Copyable {
   ) -> Run? {
     guard from < to else { return nil }
     var run = Run(kind: .padding, end: from, lastStart: from, count: 0)
-    let frameByteCount = frames.template.frameByteCount
     while run.end < to {
       let record = ring.record(at: run.end)
+      if record.isPlain(of: frames.campaign), run.count == 0 || run.kind == .packed,
+        packPlain(&run, to: to, ring: ring, frames: frames, now: now, oldEnd: oldEnd)
+      {
+        continue
+      }
       guard record.isNotification else {
         run.end += record.blockCount
         continue
@@ -151,7 +155,7 @@ package struct FramePacker: ~Copyable {
       let isExpired = isPast || record.ordinal < oldEnd
       let kind: Run.Kind = !isExpired ? .packed : record.mayHaveArrived ? .expiredInDoubt : .expired
       guard run.count == 0 || run.kind == kind else { break }
-      if !isExpired, !packOne(record, position: run.end, frames: frames, frameByteCount: frameByteCount) {
+      if !isExpired, !packOne(record, position: run.end, frames: frames) {
         isFull = true
         break
       }
@@ -163,22 +167,41 @@ package struct FramePacker: ~Copyable {
     return run.end > from ? run : nil
   }
 
-  /// Returns false if the frame does not fit into this batch.
-  @inline(__always)
-  private mutating func packOne(
-    _ record: RingRecord, position: UInt64, frames: CampaignFrames, frameByteCount: Int
+  /// Packs notifications without anything of their own, as long as they follow each other and fit
+  /// into this batch. Returns false if it packed none.
+  private mutating func packPlain(
+    _ run: inout Run, to: UInt64, ring: NotificationRing, frames: CampaignFrames, now: UInt32, oldEnd: UInt64
   ) -> Bool {
-    let identifier = ResendWindow.identifier(at: position)
-    let token = unsafe record.token
-    if record.isPlain, token.count == 32, let source = token.baseAddress, let destination = unsafe buffer.baseAddress {
-      guard hasRoom(for: frameByteCount) else { return false }
-      // The template copies its frame without a check, and the first frame is packed whatever its
-      // size is.
-      precondition(unsafe frameByteCount <= buffer.count - byteCount, "the frame is larger than the buffer")
-      unsafe frames.template.encode(token: source, identifier: identifier, into: destination + byteCount)
+    if let expiration = frames.expiration, expiration != 0, expiration <= now { return false }
+    let template = frames.template
+    let (campaign, frameByteCount) = (frames.campaign, template.frameByteCount)
+    guard let start = unsafe buffer.baseAddress else { return false }
+    // The template copies its frame without a check, and the first frame is packed whatever its
+    // size is.
+    precondition(unsafe max(byteCountBound, frameByteCount) <= buffer.count, "the frame is larger than the buffer")
+    let first = run.end
+    var position = run.end
+    while position < to, hasRoom(for: frameByteCount) {
+      let record = ring.record(at: position)
+      guard record.isPlain(of: campaign), record.ordinal >= oldEnd else { break }
+      unsafe template.encode(
+        token: record.usualToken, identifier: ResendWindow.identifier(at: position), into: start + byteCount)
       byteCount += frameByteCount
-      return true
+      position += 1
     }
+    guard position > first else { return false }
+    run.kind = .packed
+    run.count += Int(position - first)
+    run.lastStart = position - 1
+    run.end = position
+    return true
+  }
+
+  /// Packs a frame that is not made from the template. Returns false if it does not fit into this
+  /// batch.
+  @inline(__always)
+  private mutating func packOne(_ record: RingRecord, position: UInt64, frames: CampaignFrames) -> Bool {
+    let identifier = ResendWindow.identifier(at: position)
     let own = unsafe record.payload
     if own.count > 0 { return unsafe packAny(record, payload: own, identifier: identifier, frames: frames) }
     return unsafe frames.payload.withUnsafeBytes {
@@ -186,7 +209,6 @@ package struct FramePacker: ~Copyable {
     }
   }
 
-  /// Packs a frame that is not made from the template.
   private mutating func packAny(
     _ record: RingRecord, payload: UnsafeRawBufferPointer, identifier: UInt32, frames: CampaignFrames
   ) -> Bool {

@@ -366,6 +366,28 @@ package struct RingClaim: ~Copyable {
     return true
   }
 
+  /// Writes as many notifications as there are tokens of 32 bytes in `tokens`, without anything of
+  /// their own. Returns false and writes nothing if they do not fit.
+  ///
+  /// - Parameters:
+  ///   - ordinals: where the first one's ordinal lies; each next one lies `stride` bytes further.
+  package mutating func append(
+    campaign: UInt32, mayHaveArrived: Bool, tokens: UnsafeRawBufferPointer, ordinals: UnsafeRawPointer, stride: Int
+  ) -> Bool {
+    let count = tokens.count / 32
+    guard count <= remainingBlockCount, let token = tokens.baseAddress else { return count == 0 }
+    let start = unsafe ring.blocks(at: cursor, count: count)
+    for index in 0..<count {
+      let header = RingRecord.Header(
+        ordinal: unsafe ordinals.loadUnaligned(fromByteOffset: index &* stride, as: UInt64.self), campaign: campaign,
+        mayHaveArrived: mayHaveArrived)
+      unsafe RingRecord.writePlain(
+        header, token: token + index &* 32, to: start + index &* NotificationRing.blockByteCount)
+    }
+    cursor += UInt64(count)
+    return true
+  }
+
   /// Writes a notification with headers of its own.
   package mutating func append(
     _ header: RingRecord.Header, token: UnsafeRawBufferPointer, headers: RingRecord.OwnHeaders,

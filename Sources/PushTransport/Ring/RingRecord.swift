@@ -3,7 +3,7 @@ package import PushWire
 /// A notification in a ring. It starts at a 64-byte block.
 ///
 /// ```
-///  0  blocks u32 · kind u8 · token length u8 · flags u8 · attempts u8
+///  0  blocks u32 · kind u8 · token length u8 · flags u8 · 1 unused
 ///  8  ordinal u64                      the line of the campaign's audience
 /// 16  campaign u32 · expiration u32    seconds since 1970, if the flag is set
 /// 24  payload length u32 · priority u8                length 0, priority 0: the campaign's
@@ -57,30 +57,49 @@ package struct RingRecord {
     Int(truncatingIfNeeded: UInt(truncatingIfNeeded: bodyOffset &+ tokenByteCount &+ payloadByteCount &+ 63) / 64)
   }
 
+  /// Writes a record of one block: a token of 32 bytes, and nothing of its own.
+  @inline(__always)
+  static func writePlain(_ header: Header, token: UnsafeRawPointer, to base: UnsafeMutableRawPointer) {
+    unsafe writeFields(header, tokenByteCount: 32, payloadByteCount: 0, blockCount: 1, to: base)
+    unsafe copyUsualToken(token, to: base + bodyOffset)
+  }
+
+  @inline(__always)
+  private static func writeFields(
+    _ header: Header, tokenByteCount: Int, payloadByteCount: Int, blockCount: Int, to base: UnsafeMutableRawPointer
+  ) {
+    let flags = (header.expiration == nil ? 0 : Flag.hasExpiration) | (header.mayHaveArrived ? Flag.mayHaveArrived : 0)
+    // Four stores instead of eleven.
+    let first =
+      UInt64(UInt32(truncatingIfNeeded: blockCount)) | UInt64(notification) << 32
+      | UInt64(UInt8(truncatingIfNeeded: tokenByteCount)) << 40 | UInt64(flags) << 48
+    let third = UInt64(header.campaign) | UInt64(header.expiration ?? 0) << 32
+    let fourth = UInt64(UInt32(truncatingIfNeeded: payloadByteCount)) | UInt64(header.priority ?? 0) << 32
+    unsafe base.storeBytes(of: first, as: UInt64.self)
+    unsafe base.storeBytes(of: header.ordinal, toByteOffset: 8, as: UInt64.self)
+    unsafe base.storeBytes(of: third, toByteOffset: 16, as: UInt64.self)
+    unsafe base.storeBytes(of: fourth, toByteOffset: 24, as: UInt64.self)
+  }
+
+  /// In practice every token has 32 bytes: two loads and stores instead of a call.
+  @inline(__always)
+  private static func copyUsualToken(_ token: UnsafeRawPointer, to body: UnsafeMutableRawPointer) {
+    unsafe body.storeBytes(of: token.loadUnaligned(as: SIMD2<UInt64>.self), as: SIMD2<UInt64>.self)
+    unsafe body.storeBytes(
+      of: token.loadUnaligned(fromByteOffset: 16, as: SIMD2<UInt64>.self), toByteOffset: 16, as: SIMD2<UInt64>.self)
+  }
+
   static func write(
     _ header: Header, token: UnsafeRawBufferPointer, payload: UnsafeRawBufferPointer, blockCount: Int,
     to base: UnsafeMutableRawPointer
   ) {
     precondition(token.count <= 100 && payload.count <= 5120, "record of \(token.count) + \(payload.count) bytes")
-    let flags = (header.expiration == nil ? 0 : Flag.hasExpiration) | (header.mayHaveArrived ? Flag.mayHaveArrived : 0)
-    // Four stores instead of eleven.
-    let first =
-      UInt64(UInt32(truncatingIfNeeded: blockCount)) | UInt64(notification) << 32
-      | UInt64(UInt8(truncatingIfNeeded: token.count)) << 40 | UInt64(flags) << 48
-    let third = UInt64(header.campaign) | UInt64(header.expiration ?? 0) << 32
-    let fourth = UInt64(UInt32(truncatingIfNeeded: payload.count)) | UInt64(header.priority ?? 0) << 32
-    unsafe base.storeBytes(of: first, as: UInt64.self)
-    unsafe base.storeBytes(of: header.ordinal, toByteOffset: 8, as: UInt64.self)
-    unsafe base.storeBytes(of: third, toByteOffset: 16, as: UInt64.self)
-    unsafe base.storeBytes(of: fourth, toByteOffset: 24, as: UInt64.self)
+    unsafe writeFields(
+      header, tokenByteCount: token.count, payloadByteCount: payload.count, blockCount: blockCount, to: base)
     if let source = token.baseAddress {
       let body = unsafe base + bodyOffset
       if token.count == 32 {
-        // In practice every token has 32 bytes: two loads and stores instead of a call.
-        unsafe body.storeBytes(of: source.loadUnaligned(as: SIMD2<UInt64>.self), as: SIMD2<UInt64>.self)
-        unsafe body.storeBytes(
-          of: source.loadUnaligned(fromByteOffset: 16, as: SIMD2<UInt64>.self), toByteOffset: 16,
-          as: SIMD2<UInt64>.self)
+        unsafe copyUsualToken(source, to: body)
       } else {
         unsafe body.copyMemory(from: source, byteCount: token.count)
       }
@@ -144,6 +163,18 @@ package struct RingRecord {
   package var isPlain: Bool {
     unsafe base.load(fromByteOffset: 24, as: UInt64.self) == 0 && flags & Flag.hasExpiration == 0
   }
+
+  /// True if nothing but its token, of 32 bytes, is not the campaign's: three comparisons.
+  func isPlain(of campaign: UInt32) -> Bool {
+    let fields = UInt64(1) | UInt64(Self.notification) << 32 | UInt64(32) << 40
+    let mask = ~(UInt64(Flag.mayHaveArrived) << 48)
+    return unsafe base.load(as: UInt64.self) & mask == fields
+      && base.load(fromByteOffset: 16, as: UInt64.self) == UInt64(campaign)
+      && base.load(fromByteOffset: 24, as: UInt64.self) == 0
+  }
+
+  /// The token of a record that ``isPlain(of:)``.
+  var usualToken: UnsafeRawPointer { unsafe UnsafeRawPointer(base + Self.bodyOffset) }
 
   /// Set when it is resent after a connection ended without an answer: it may arrive twice.
   package var mayHaveArrived: Bool {

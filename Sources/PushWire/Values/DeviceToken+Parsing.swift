@@ -10,59 +10,49 @@ extension TokenBytes {
   ) throws(DeviceTokenError) -> Int {
     let digits = text.count
     // Campaign files have millions of lines that are bare digits, usually 64.
-    if digits > 0, digits % 8 == 0, digits / 2 <= Swift.min(destination.count, byteCountLimit),
-      unsafe parseBare(text, into: destination)
+    if digits % digitBlock == 0, digits / 2 <= Swift.min(destination.count, byteCountLimit),
+      let start = text.baseAddress, let place = destination.baseAddress, digits > 0,
+      unsafe parseBare(start, count: digits, into: place)
     {
       return digits / 2
     }
     return try unsafe parseAny(text, into: destination)
   }
 
-  /// Parses sixteen digits at a time in two 64-bit words, without a look-up table: 45 instructions.
-  /// Returns false if a character is not a digit.
+  /// ``parseBare(_:count:into:)`` takes a multiple of it.
+  package static let digitBlock = 32
+
+  /// Parses bare digits, half as many bytes. Neither place is checked.
   ///
-  /// It uses words because Swift compiles some operations on 16 bytes to a hundred scalar
-  /// instructions.
-  private static func parseBare(_ text: UnsafeRawBufferPointer, into destination: UnsafeMutableRawBufferPointer) -> Bool
+  /// The compiler makes operations on 16 characters of the inner loops, as long as these have a
+  /// fixed length, and no comparison: that becomes a branch. 8 ns for 64 digits.
+  ///
+  /// - Parameter count: a multiple of ``digitBlock``.
+  /// - Returns: False if a character is not a digit. Then the content of the destination is
+  ///   undefined.
+  package static func parseBare(_ text: UnsafeRawPointer, count: Int, into destination: UnsafeMutableRawPointer) -> Bool
   {
-    var bad = SIMD2<UInt64>(repeating: 0)
+    var values = InlineArray<32, UInt8>(repeating: 0)
+    // The top bit of what follows is set where a character is between two others.
+    var areDigits: Int8 = -1
     var offset = 0
-    while offset + 16 <= text.count {
-      let bytes = bytes(of: unsafe text.loadUnaligned(fromByteOffset: offset, as: SIMD2<UInt64>.self), &bad)
-      unsafe destination.storeBytes(of: bytes[0] | bytes[1] << 32, toByteOffset: offset / 2, as: UInt64.self)
-      offset += 16
+    while offset < count {
+      for index in 0..<32 {
+        let character = unsafe text.load(fromByteOffset: offset &+ index, as: Int8.self)
+        let folded = character | 0x20
+        let isDecimal = (0x2F &- character) & (character &- 0x3A)
+        let isLetter = (0x60 &- folded) & (folded &- 0x67)
+        areDigits &= isDecimal | isLetter
+        // The value of a letter is its lower half plus 9.
+        values[index] = UInt8(bitPattern: (character & 0x0F) &+ (isLetter &>> 7 & 9))
+      }
+      for index in 0..<16 {
+        let byte = values[2 &* index] &<< 4 | values[2 &* index &+ 1]
+        unsafe destination.storeBytes(of: byte, toByteOffset: offset / 2 &+ index, as: UInt8.self)
+      }
+      offset &+= 32
     }
-    if offset < text.count {
-      let bytes = bytes(
-        of: SIMD2(unsafe text.loadUnaligned(fromByteOffset: offset, as: UInt64.self), lanes(0x30)[0]), &bad)
-      unsafe destination.storeBytes(of: UInt32(truncatingIfNeeded: bytes[0]), toByteOffset: offset / 2, as: UInt32.self)
-    }
-    bad &= lanes(0x80)
-    return bad[0] | bad[1] == 0
-  }
-
-  @inline(__always)
-  private static func lanes(_ byte: UInt64) -> SIMD2<UInt64> { SIMD2(repeating: 0x0101_0101_0101_0101 &* byte) }
-
-  /// Converts four pairs of digits in each word; the result is in the word's lower half. Sets the
-  /// top bit of a byte of `bad` where a character is not a digit.
-  @inline(__always)
-  private static func bytes(of characters: SIMD2<UInt64>, _ bad: inout SIMD2<UInt64>) -> SIMD2<UInt64> {
-    // While the top bit of each byte is clear, adding 0x80 − c sets it exactly where the byte is at
-    // least c, and never carries into the next byte.
-    let low = characters & lanes(0x7F)
-    let folded = low | lanes(0x20)
-    let isDigit = (low &+ lanes(0x80 - 0x30)) & ~(low &+ lanes(0x80 - 0x3A))
-    let isLetter = (folded &+ lanes(0x80 - 0x61)) & ~(folded &+ lanes(0x80 - 0x67)) & lanes(0x80)
-    bad |= characters | ~(isDigit | isLetter)
-    // The value of a letter is its lower half plus 9.
-    let nibbles = (characters & lanes(0x0F)) &+ (isLetter &>> 4) &+ (isLetter &>> 7)
-    // The first digit of each pair is in the lower byte and becomes the upper nibble. Then the four
-    // bytes are moved together.
-    var packed = (nibbles &<< 4 | nibbles &>> 8) & SIMD2(repeating: 0x00FF_00FF_00FF_00FF)
-    packed = (packed | packed &>> 8) & SIMD2(repeating: 0x0000_FFFF_0000_FFFF)
-    packed |= packed &>> 16
-    return packed & SIMD2(repeating: 0xFFFF_FFFF)
+    return areDigits < 0
   }
 
   /// Parses one character at a time. Handles spaces, `<>` and odd lengths, and finds the place of

@@ -27,6 +27,40 @@ struct NotificationRingRecordTests {
     }
   }
 
+  @Test("plain notifications that are added together are the same as each for itself", arguments: 1...20)
+  func together(count: Int) {
+    let ring = NotificationRing(blockCount: 256)
+    var random = SeededGenerator(seed: UInt64(count))
+    let tokens = random.bytes(32 * count)
+    let ordinals = (0..<(2 * count)).map { _ in random.next() }
+    #expect(Self.addTwice(tokens, every: 2, of: ordinals, to: ring) == [true, false], "the second time is no room")
+    let expected = (0..<count).map { index in
+      Sample(ordinal: ordinals[2 * index], campaign: 7, token: Array(tokens[(32 * index)..<(32 * index + 32)]))
+    }
+    #expect(ring.samples(from: 0) == expected)
+    #expect((0..<UInt64(count)).allSatisfy { ring.record(at: $0).mayHaveArrived })
+  }
+
+  /// Adds the tokens twice to a claim with room for one time.
+  private static func addTwice(
+    _ tokens: [UInt8], every: Int, of ordinals: [UInt64], to ring: NotificationRing
+  ) -> [Bool] {
+    let count = tokens.count / 32
+    guard var claim = ring.claim(minimum: 1, maximum: count) else { return [] }
+    var added: [Bool] = []
+    for _ in 0..<2 {
+      unsafe tokens.withUnsafeBytes { tokens in
+        unsafe ordinals.withUnsafeBytes { ordinals in
+          guard let start = ordinals.baseAddress else { return }
+          added.append(
+            unsafe claim.append(
+              campaign: 7, mayHaveArrived: true, tokens: tokens, ordinals: start, stride: 8 * every))
+        }
+      }
+    }
+    return added
+  }
+
   @Test("a payload of every size from 0 to 5120 is kept between its neighbours")
   func payloads() {
     let ring = NotificationRing(blockCount: 256)
