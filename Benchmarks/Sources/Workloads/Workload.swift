@@ -40,7 +40,7 @@ extension Workload {
   /// Iterations before the first measured one. They allocate what is allocated once and kept.
   package static let warmUpCount = 3
 
-  package static let all = codec + ring + packing + http2 + tls + journal + audience + engine
+  package static let all = codec + json + ring + packing + http2 + tls + journal + audience + engine
 }
 
 /// A workload did not do its work, so its figures would mean nothing.

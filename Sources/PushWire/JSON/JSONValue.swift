@@ -174,7 +174,8 @@ private struct JSONKeys {
   /// - Returns: false if it is there already.
   mutating func insert(_ key: String, after members: [JSONMember]) -> Bool {
     guard members.count >= Self.fewCount else {
-      return !members.contains { $0.key.utf8.elementsEqual(key.utf8) }
+      // The length is at hand, and differs most often.
+      return !members.contains { $0.key.utf8.count == key.utf8.count && $0.key.utf8.elementsEqual(key.utf8) }
     }
     if seen.isEmpty { seen = Set(members.map { Array($0.key.utf8) }) }
     return seen.insert(Array(key.utf8)).inserted
