@@ -161,17 +161,19 @@ internal import PushWire
     _ bytes: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk
   ) -> Int {
     let digitCount = 2 * TokenBytes.usualByteCount
-    guard !isCSV, selection == nil, let base = bytes.baseAddress else { return start }
-    var position = start
-    while position + digitCount < bytes.count, hasRoom(chunk),
-      unsafe bytes[position + digitCount] == UInt8(ascii: "\n"),
-      unsafe TokenBytes.parseBare(base + position, count: digitCount, into: chunk.tokens + chunk.tokenEnd)
-    {
-      add(.ready, textCount: TokenBytes.usualByteCount, payloadCount: 0, to: chunk)
-      line += 1
-      position += digitCount + 1
+    guard !isCSV, selection == nil, hasRoom(chunk), let base = bytes.baseAddress else { return start }
+    let limit = min(chunk.entryLimit - chunk.count, (bytes.count - start) / (digitCount + 1))
+    var count = 0
+    while count < limit {
+      let text = unsafe base + (start + count * (digitCount + 1))
+      guard unsafe text.load(fromByteOffset: digitCount, as: UInt8.self) == UInt8(ascii: "\n"),
+        unsafe TokenBytes.parseBare(text, count: digitCount, into: chunk.place(ofPlain: count))
+      else { break }
+      count += 1
     }
-    return position
+    chunk.append(plainCount: count, line: line)
+    line += UInt64(count)
+    return start + count * (digitCount + 1)
   }
 
   /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one

@@ -179,11 +179,30 @@ extension AudienceChunk {
       added >= 0 && count + added <= entryLimit && bytes.count >= added * 32, "too many entries for the chunk")
     guard let source = bytes.baseAddress else { return }
     unsafe (tokens + tokenEnd).copyMemory(from: source, byteCount: added * 32)
+    add(plainCount: added, line: line)
+  }
+
+  /// Where the token of the plain entry belongs that is to be added behind this many others.
+  func place(ofPlain index: Int) -> UnsafeMutableRawPointer {
+    unsafe tokens + tokenEnd + index &* TokenBytes.usualByteCount
+  }
+
+  /// Adds plain entries, on lines that follow each other, whose tokens are in their places. The
+  /// chunk must have room for them.
+  ///
+  /// - Parameter line: of the first.
+  func append(plainCount added: Int, line: UInt64) {
+    precondition(added >= 0 && count + added <= entryLimit, "too many entries for the chunk")
+    add(plainCount: added) { line &+ UInt64($0) }
+  }
+
+  @inline(__always)
+  private func add(plainCount added: Int, line: (Int) -> UInt64) {
     let (first, firstToken) = (count, tokenEnd)
     for index in 0..<added {
       let entry = AudienceEntry(
-        line: line(index), payloadOffset: 0, payloadByteCount: 0, tokenOffset: UInt32(firstToken + index * 32),
-        tokenByteCount: 32, kind: .ready)
+        line: line(index), payloadOffset: 0, payloadByteCount: 0,
+        tokenOffset: UInt32(truncatingIfNeeded: firstToken + index * 32), tokenByteCount: 32, kind: .ready)
       unsafe (entries + first + index).initialize(to: entry)
     }
     tokenEnd += added * 32

@@ -174,26 +174,22 @@ package struct FramePacker: ~Copyable {
   ) -> Bool {
     if let expiration = frames.expiration, expiration != 0, expiration <= now { return false }
     let template = frames.template
-    let (campaign, frameByteCount) = (frames.campaign, template.frameByteCount)
-    guard let start = unsafe buffer.baseAddress else { return false }
+    let fitting = max((byteCountBound - byteCount) / template.frameByteCount, byteCount == 0 ? 1 : 0)
+    let limit = min(Int(clamping: to - run.end), fitting)
+    let count = ring.plainCount(from: run.end, limit: limit, campaign: frames.campaign, firstOrdinal: oldEnd)
+    guard count > 0, let start = unsafe buffer.baseAddress else { return false }
     // The template copies its frame without a check, and the first frame is packed whatever its
     // size is.
-    precondition(unsafe max(byteCountBound, frameByteCount) <= buffer.count, "the frame is larger than the buffer")
-    let first = run.end
-    var position = run.end
-    while position < to, hasRoom(for: frameByteCount) {
-      let record = ring.record(at: position)
-      guard record.isPlain(of: campaign), record.ordinal >= oldEnd else { break }
-      unsafe template.encode(
-        token: record.usualToken, identifier: ResendWindow.identifier(at: position), into: start + byteCount)
-      byteCount += frameByteCount
-      position += 1
-    }
-    guard position > first else { return false }
+    precondition(
+      unsafe count * template.frameByteCount <= buffer.count - byteCount, "the frames are larger than the buffer")
+    unsafe template.encode(
+      count: count, tokens: ring.plainToken(at: run.end), stride: NotificationRing.blockByteCount,
+      position: run.end, into: start + byteCount)
+    byteCount += count * template.frameByteCount
     run.kind = .packed
-    run.count += Int(position - first)
-    run.lastStart = position - 1
-    run.end = position
+    run.count += count
+    run.end += UInt64(count)
+    run.lastStart = run.end - 1
     return true
   }
 

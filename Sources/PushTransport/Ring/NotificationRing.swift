@@ -316,6 +316,25 @@ extension NotificationRing {
     return record
   }
 
+  /// How many of the records from `position` on are plain (``RingRecord/isPlain(of:)``), up to the
+  /// end of the memory. The first must be the start of a record.
+  ///
+  /// - Parameter firstOrdinal: those with a lower one do not count.
+  func plainCount(from position: UInt64, limit: Int, campaign: UInt32, firstOrdinal: UInt64) -> Int {
+    let index = Int(position & mask)
+    let limit = min(limit, blockCount - index)
+    var count = 0
+    while count < limit {
+      let record = unsafe RingRecord(storage + (index &+ count) &* Self.blockByteCount)
+      guard record.isPlain(of: campaign), record.ordinal >= firstOrdinal else { break }
+      count &+= 1
+    }
+    return count
+  }
+
+  /// The token of a plain record. That of the next one lies a block further.
+  func plainToken(at position: UInt64) -> UnsafeRawPointer { unsafe record(at: position).usualToken }
+
   /// Declares that the consumer sleeps until it is woken. Returns false if blocks beyond `seen`
   /// have been published, and then it must not sleep.
   package func sleep(seen: UInt64) -> Bool {

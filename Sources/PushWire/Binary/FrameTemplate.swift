@@ -52,6 +52,7 @@ package struct FrameTemplate: Sendable {
 
   /// Writes one frame. `token` points to `tokenByteCount` readable bytes, `destination` to
   /// `frameByteCount` writable ones; neither is checked. Command 0 ignores the identifier.
+  @inline(__always)
   package func encode(token: UnsafeRawPointer, identifier: UInt32, into destination: UnsafeMutableRawPointer) {
     unsafe destination.copyMemory(from: memory.base, byteCount: frameByteCount)
     let place = unsafe destination + tokenOffset
@@ -69,6 +70,23 @@ package struct FrameTemplate: Sendable {
     }
     if identifierOffset >= 0 {
       unsafe destination.storeBytes(of: identifier.bigEndian, toByteOffset: identifierOffset, as: UInt32.self)
+    }
+  }
+}
+
+extension FrameTemplate {
+  /// Writes frames one after another, for notifications that follow each other in a ring.
+  ///
+  /// - Parameters:
+  ///   - tokens: the first token; each next one begins `stride` bytes further.
+  ///   - position: of the first in the ring (``ResendWindow/identifier(at:)``).
+  package func encode(
+    count: Int, tokens: UnsafeRawPointer, stride: Int, position: UInt64, into destination: UnsafeMutableRawPointer
+  ) {
+    for index in 0..<count {
+      unsafe encode(
+        token: tokens + index &* stride, identifier: ResendWindow.identifier(at: position &+ UInt64(index)),
+        into: destination + index &* frameByteCount)
     }
   }
 }

@@ -25,7 +25,7 @@ extension TokenBytes {
   /// Parses bare digits, half as many bytes. Neither place is checked.
   ///
   /// The compiler makes operations on 16 characters of the inner loops, as long as these have a
-  /// fixed length, and no comparison: that becomes a branch. 8 ns for 64 digits.
+  /// fixed length, and no comparison: that becomes a branch. 7 ns for 64 digits.
   ///
   /// - Parameter count: a multiple of ``digitBlock``.
   /// - Returns: False if a character is not a digit. Then the content of the destination is
@@ -33,16 +33,16 @@ extension TokenBytes {
   package static func parseBare(_ text: UnsafeRawPointer, count: Int, into destination: UnsafeMutableRawPointer) -> Bool
   {
     var values = InlineArray<32, UInt8>(repeating: 0)
-    // The top bit of what follows is set where a character is between two others.
     var areDigits: Int8 = -1
     var offset = 0
     while offset < count {
       for index in 0..<32 {
         let character = unsafe text.load(fromByteOffset: offset &+ index, as: Int8.self)
         let folded = character | 0x20
+        // Negative where the character is between two others.
         let isDecimal = (0x2F &- character) & (character &- 0x3A)
         let isLetter = (0x60 &- folded) & (folded &- 0x67)
-        areDigits &= isDecimal | isLetter
+        areDigits &= (isDecimal | isLetter) &>> 7
         // The value of a letter is its lower half plus 9.
         values[index] = UInt8(bitPattern: (character & 0x0F) &+ (isLetter &>> 7 & 9))
       }
@@ -52,7 +52,7 @@ extension TokenBytes {
       }
       offset &+= 32
     }
-    return areDigits < 0
+    return areDigits != 0
   }
 
   /// Parses one character at a time. Handles spaces, `<>` and odd lengths, and finds the place of
