@@ -29,4 +29,25 @@ struct FileWatchTests {
     try place.write("back", to: "news.pem")
     #expect(looks(3) == [[], [key], []])
   }
+
+  @Test("what was read because somebody asked for it is not read again because it has changed")
+  func askedFor() async throws {
+    let place = try Workplace()
+    let settings = place.path("carillon.yaml")
+    try place.write("apps: []", to: "carillon.yaml")
+    let reloading = Reloading(manager: nil, files: { [settings] }) { ReloadReport() }
+    func looks(_ count: Int) async -> [[String]] {
+      var found: [[String]] = []
+      for _ in 0..<count { found.append(await reloading.changedFiles()) }
+      return found
+    }
+    try place.write("apps: [ ]", to: "carillon.yaml")
+    #expect(await looks(3) == [[], [settings], []])
+    try place.write("apps:  []", to: "carillon.yaml")
+    #expect(await looks(1) == [[]])
+    await reloading.reload()
+    #expect(await looks(3) == [[], [], []])
+    try place.write("apps:  [ ]", to: "carillon.yaml")
+    #expect(await looks(3) == [[], [settings], []])
+  }
 }

@@ -10,7 +10,7 @@ enum Seeds {
 
   /// Binary protocol, one process.
   static let campaigns = seeds(
-    2000,
+    1000,
     known: [
       // With a quiet period for each notification, one connection did not end within four hours.
       // The pool did not grow, because one long wait did not count as a shortage.
@@ -22,7 +22,7 @@ enum Seeds {
 
   /// Binary protocol, crashes.
   static let campaignsThroughCrashes = seeds(
-    2000,
+    1000,
     known: [
       // As above.
       2_002_897,
@@ -83,7 +83,7 @@ enum Seeds {
 
   /// A service's campaigns, crashes.
   static let servedCampaigns = seeds(
-    500,
+    300,
     known: [
       // One failure of the store while a part began, and the campaign waited for the next process.
       12, 15,
@@ -148,7 +148,7 @@ enum Seeds {
 
   /// Old providers through the bridge, crashes.
   static let bridges = seeds(
-    300,
+    200,
     known: [
       // Killed twice before the client came back: the life of the second process counted for the
       // connections of the first, and what came again was sent twice.

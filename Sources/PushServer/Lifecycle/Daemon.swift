@@ -207,7 +207,9 @@ package final class Daemon: Sendable {
     let (opening, opened) = AsyncStream.makeStream(of: Void.self)
     return Run(
       campaigns: campaigns, alarms: makeAlarmWatch(),
-      reloading: Reloading(manager: manager) { [self] in await reload(campaigns) },
+      reloading: Reloading(
+        manager: manager, files: { [self] in [file] + credentialFiles.withLock { $0 } }
+      ) { [self] in await reload(campaigns) },
       clients: OpenChannels(
         OpenChannels.Limits(
           all: configuration.api.maxConnections, perAddress: configuration.api.addressConnections,
@@ -343,8 +345,7 @@ package final class Daemon: Sendable {
       RateSampling(
         statistics: statistics, deployment: deployment, controller: run.campaigns.controller, alarms: run.alarms),
       ReloadTriggers(
-        reloading: run.reloading, signals: front.reloadSignals,
-        files: { [self] in [file] + credentialFiles.withLock { $0 } }, clock: clock, logger: logger),
+        reloading: run.reloading, signals: front.reloadSignals, clock: clock, logger: logger),
     ]
     if let bridge {
       services.append(

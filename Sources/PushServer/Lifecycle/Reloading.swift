@@ -19,19 +19,31 @@ package struct ReloadReport: Hashable, Sendable {
 /// Reads the configuration again, one request after the other.
 actor Reloading {
   private let manager: ServiceManager?
+  private let files: @Sendable () -> [String]
   private let body: @Sendable () async -> ReloadReport
+  /// As the files were when they were last read, whoever asked for it.
+  private var watch: FileWatch
   private var isBusy = false
   private var waiting: [CheckedContinuation<Void, Never>] = []
 
-  init(manager: ServiceManager?, _ body: @escaping @Sendable () async -> ReloadReport) {
-    (self.manager, self.body) = (manager, body)
+  /// - Parameter files: the configuration and the credentials that it names.
+  init(
+    manager: ServiceManager?, files: @escaping @Sendable () -> [String],
+    _ body: @escaping @Sendable () async -> ReloadReport
+  ) {
+    (self.manager, self.files, self.body) = (manager, files, body)
+    watch = FileWatch(files())
   }
+
+  /// Those that are others since they were last read.
+  func changedFiles() -> [String] { watch.changes(files()) }
 
   @discardableResult
   func reload() async -> ReloadReport {
     if isBusy { await withCheckedContinuation { waiting.append($0) } }
     isBusy = true
     manager?.notify(.reloading)
+    watch = FileWatch(files())
     let report = await body()
     manager?.notify(.ready, status: report.problems.isEmpty ? "Serving." : "Serving; \(report.problems[0])")
     if waiting.isEmpty { isBusy = false } else { waiting.removeFirst().resume() }
@@ -39,12 +51,10 @@ actor Reloading {
   }
 }
 
-/// Asks for a reload at each of the signals, and when one of the files has changed.
+/// Asks for a reload at each of the signals, and when a file has changed since the last one.
 struct ReloadTriggers: Service {
   let reloading: Reloading
   let signals: [UnixSignal]
-  /// The configuration and the credentials that it names.
-  let files: @Sendable () -> [String]
   let clock: any ServiceClock
   let logger: Logger
 
@@ -55,9 +65,8 @@ struct ReloadTriggers: Service {
     await cancelWhenGracefulShutdown {
       await withDiscardingTaskGroup { tasks in
         tasks.addTask { for await _ in signals { await reloading.reload() } }
-        var watch = FileWatch(files())
         while (try? await clock.sleep(for: Self.interval)) != nil {
-          let changed = watch.changes(files())
+          let changed = await reloading.changedFiles()
           guard !changed.isEmpty else { continue }
           logger.notice("files have changed", metadata: ["files": "\(changed.joined(separator: ", "))"])
           await reloading.reload()
