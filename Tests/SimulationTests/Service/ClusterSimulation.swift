@@ -306,7 +306,8 @@ final class ClusterSimulation: CustomStringConvertible, @unchecked Sendable {
       if let endsAt, world >= endsAt { return nil }
       if endsAt == nil, hasEnded { endsAt = world + .seconds(5) }
       guard world.since(start) < plan.bound else { return "it did not end: \(state)" }
-      let next = nodes.compactMap { node in due(node).map { (at: $0, node: node) } }.min { $0.at < $1.at }
+      var next: (at: Instant, node: Node)?
+      for node in nodes { if let at = due(node), next.map({ at < $0.at }) ?? true { next = (at, node) } }
       if let event = events.first {
         let at = start + .milliseconds(event.at)
         if next.map({ at <= $0.at }) ?? true {

@@ -29,9 +29,17 @@ extension CampaignAccount {
     return fields.count > 2 ? Outcome.Kind(rawValue: String(fields[2])) : nil
   }
 
-  /// - Parameter isHeld: otherwise they are unknown.
-  mutating func add(unsure count: Int, isHeld: Bool) {
+  /// Adds those who were read and not sent to, because an earlier owner may have sent to them.
+  ///
+  /// - Parameters:
+  ///   - isHeld: they are held, except for those who are sent to in no case; otherwise all are
+  ///     unknown.
+  ///   - rows: of the list, in which the exceptions are unknown.
+  mutating func add(unsure count: Int, isHeld: Bool, rows: [String]) {
+    let listedCount = rows.count { Self.kind(ofRow: $0) == .unknown } - unknown
+    let unknownCount = isHeld ? min(count, max(0, listedCount)) : count
     submitted += count
-    if isHeld { held += count } else { unknown += count }
+    held += count - unknownCount
+    unknown += unknownCount
   }
 }

@@ -209,7 +209,9 @@ final class SegmentProgress: OutcomeListener {
       // Who was read and not sent to again, because an earlier owner may have, is in no account of
       // the journal.
       let unsureCount = state.machine.settled.count - state.base.settled - state.former.settled
-      if let doubtOutcome, unsureCount > 0 { state.former.add(unsure: unsureCount, isHeld: doubtOutcome == .held) }
+      if let doubtOutcome, unsureCount > 0 {
+        state.former.add(unsure: unsureCount, isHeld: doubtOutcome == .held, rows: rows)
+      }
       state.rows = missing.flatMap { Array($0.utf8) }
       state.rowCount = missing.count
     }
