@@ -141,8 +141,8 @@ enum Seeds {
       // A node asked the ledger what it owns. A segment ended before the answer came, and was sent
       // again as if the node had just come back: its account was replaced.
       102_842_797,
-      // After a restart, those who are sent to in no case, and may have got it from an earlier owner,
-      // counted as held. They are unknown.
+      // After a restart, those who are sent to in no case, and may have got it from an earlier
+      // owner, counted as held. They are unknown.
       954_024_183,
     ])
 
