@@ -164,7 +164,8 @@ package struct RingRecord {
     unsafe base.load(fromByteOffset: 24, as: UInt64.self) == 0 && flags & Flag.hasExpiration == 0
   }
 
-  /// True if nothing but its token, of 32 bytes, is not the campaign's: three comparisons.
+  /// True if it is of this campaign, its token has 32 bytes, and all else is the campaign's: three
+  /// comparisons.
   func isPlain(of campaign: UInt32) -> Bool {
     let fields = UInt64(1) | UInt64(Self.notification) << 32 | UInt64(32) << 40
     let mask = ~(UInt64(Flag.mayHaveArrived) << 48)
@@ -173,7 +174,7 @@ package struct RingRecord {
       && base.load(fromByteOffset: 24, as: UInt64.self) == 0
   }
 
-  /// The token of a record that ``isPlain(of:)``.
+  /// The token of a plain record (``isPlain(of:)``).
   var usualToken: UnsafeRawPointer { unsafe UnsafeRawPointer(base + Self.bodyOffset) }
 
   /// Set when it is resent after a connection ended without an answer: it may arrive twice.

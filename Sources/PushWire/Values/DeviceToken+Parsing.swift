@@ -20,14 +20,14 @@ extension TokenBytes {
   }
 
   /// ``parseBare(_:count:into:)`` takes a multiple of it.
-  package static let digitBlock = 32
+  private static let digitBlock = 32
 
   /// Parses bare digits, half as many bytes. Neither place is checked.
   ///
   /// The compiler makes operations on 16 characters of the inner loops, as long as these have a
   /// fixed length, and no comparison: that becomes a branch. 7 ns for 64 digits.
   ///
-  /// - Parameter count: a multiple of ``digitBlock``.
+  /// - Parameter count: a multiple of 32.
   /// - Returns: False if a character is not a digit. Then the content of the destination is
   ///   undefined.
   package static func parseBare(_ text: UnsafeRawPointer, count: Int, into destination: UnsafeMutableRawPointer) -> Bool
