@@ -40,10 +40,16 @@ extension ServiceClock {
 
   /// Calls the store again each second while it is away: for what must be in it because of what was
   /// done already.
-  package func waiting<Result: Sendable>(_ body: () async throws(StoreError) -> Result) async throws -> Result {
+  ///
+  /// - Parameter failureLimit: how often it may fail otherwise.
+  package func waiting<Result: Sendable>(
+    failureLimit: Int = 0, _ body: () async throws(StoreError) -> Result
+  ) async throws -> Result {
+    var failureCount = 0
     while true {
       do throws(StoreError) { return try await body() } catch {
-        guard error.kind == .away else { throw error }
+        if error.kind != .away { failureCount += 1 }
+        guard failureCount <= failureLimit else { throw error }
         try await sleep(for: .seconds(1))
       }
     }

@@ -48,13 +48,16 @@ struct CrashMatrixTests {
 
   @Test("a journal that lacks durable records is found: the matrix can fail")
   func olderJournal() async throws {
-    // Slow enough that the copy is clearly older.
-    let site = try await JournalSite.simple(JournalSite.Settings(rate: 8_000), count: 20_000)
+    let site = try await JournalSite.simple(JournalSite.Settings(rate: 8_000), count: 60_000)
     let child = try site.start(site.sendArguments())
     try await site.waitForArrivals(2_500, or: child)
+    child.send(SIGSTOP)
     // As if nothing had been synced since.
     try FileManager.default.copyItem(atPath: site.place.path(JournalSite.journal), toPath: site.place.path("older"))
-    try await site.waitForArrivals(7_000, or: child)
+    // This test may have come late, so it counts from here: the copy must be clearly older.
+    let atCopy = await site.gateway.acceptedCount
+    child.send(SIGCONT)
+    try await site.waitForArrivals(atCopy + 6_000, or: child)
     child.send(SIGKILL)
     #expect(await child.ending().status == 128 + SIGKILL)
     try FileManager.default.removeItem(atPath: site.place.path(JournalSite.journal))

@@ -117,6 +117,8 @@ enum Seeds {
       9_300_613,
       // Quiet hours began while the store was away, so that nodes did not hear of it.
       49, 263,
+      // A local send began to cut its audience anew after each call that failed.
+      363_823_498,
     ])
 
   /// Campaigns that several nodes send at the same time.

@@ -74,6 +74,8 @@ struct CampaignDivision: Sendable {
 
   /// More than there are in the world.
   private static let zoneLimit = 2_000
+  /// What fails once in a while must not begin a long division again each time.
+  static let failureLimit = 10
 
   /// - Throws: ``Problem`` or ``CarillonError``. It can be called again then.
   func parts(of record: StoredCampaign, _ plan: CampaignPlan, _ send: LocalSend) async throws -> [StoredCampaignPart] {
@@ -110,7 +112,7 @@ struct CampaignDivision: Sendable {
     var number = 0
     while let rows = try file.next() {
       number += 1
-      try await clock.retrying { [number] () throws(StoreError) in
+      try await patiently { [number] () throws(StoreError) in
         try await ledger.list(leftOut: rows, number: number, of: id)
       }
     }
@@ -124,10 +126,10 @@ struct CampaignDivision: Sendable {
     var pending: [Int: [Int64]] = [:]
     var seen: Set<String> = []
     // An earlier attempt may have got as far as this, with other instants.
-    try await store.removeMembers(of: record.id)
+    try await patiently { () throws(StoreError) in try await store.removeMembers(of: record.id) }
     var (key, last): (Int64, Int64) = (0, record.lastKey ?? 0)
     while key < last {
-      let stretch = try await clock.waiting { [key] () async throws(StoreError) in
+      let stretch = try await patiently { [key] () throws(StoreError) in
         try await store.audienceMembers(
           app: record.app, filter: plan.filter, after: key, through: last, withTimeZones: true)
       }
@@ -158,23 +160,23 @@ struct CampaignDivision: Sendable {
     return parts
   }
 
-  /// Waits for a store that is away: from the beginning, a long audience might never be cut.
   private func cut(
     _ campaign: StoredUUID, from key: Int64, through end: Int64, adding pieces: [MemberPiece]
   ) async throws {
     var mayBeDone = false
-    while true {
-      do throws(StoreError) {
-        if try await store.cut(campaign, from: key, through: end, adding: pieces) { return }
-        if mayBeDone, try await store.campaign(campaign)?.cutKey == end { return }
-      } catch {
-        guard error.kind == .away else { throw error }
-        mayBeDone = true
-        try await clock.sleep(for: .seconds(1))
-        continue
-      }
+    let isCut = try await patiently { () throws(StoreError) in
+      defer { mayBeDone = true }
+      if try await store.cut(campaign, from: key, through: end, adding: pieces) { return true }
+      guard mayBeDone else { return false }
+      return try await store.campaign(campaign)?.cutKey == end
+    }
+    guard isCut else {
       throw Problem(.conflict, "Cut twice", "The audience of the campaign is being fixed by another attempt.")
     }
+  }
+
+  private func patiently<Result: Sendable>(_ body: () async throws(StoreError) -> Result) async throws -> Result {
+    try await clock.waiting(failureLimit: Self.failureLimit, body)
   }
 
   private func leaveOut(
@@ -182,7 +184,7 @@ struct CampaignDivision: Sendable {
     _ parts: inout Parts, _ leftOut: SpoolFile
   ) async throws {
     guard !devices.isEmpty else { return }
-    let found = try await clock.waiting { () async throws(StoreError) in
+    let found = try await patiently { () throws(StoreError) in
       try await store.audienceDevices(app: record.app, keys: devices.map(\.key), activity: activity)
     }
     let tokens = Dictionary(found.map { ($0.key, $0.token) }) { first, _ in first }

@@ -293,7 +293,9 @@ struct CampaignDriver: Sendable {
     } else {
       parts = [StoredCampaignPart(number: 0, dueAt: record.startedAt ?? clock.now, content: [])]
     }
-    try await clock.waiting { () async throws(StoreError) in try await store.add(parts, of: record.id) }
+    try await clock.waiting(failureLimit: CampaignDivision.failureLimit) { () throws(StoreError) in
+      try await store.add(parts, of: record.id)
+    }
     return try await store.parts(of: record.id)
   }
 
