@@ -244,16 +244,19 @@ let engineTests: Set = [
 let engineParts: Set = ["COpenSSL", "CLZ4", "PushWire", "PushJournal", "PushTransport", "Support"]
 switch Context.environment["CARILLON_ONLY"] {
 case "shared-memory":
-  keepOnly(engineParts.union(["PushJournalTests", "PushTransportTests"]))
+  // Without what needs NIO and OpenSSL, and without the engine, the simulator and the store.
+  keepOnly(["CLZ4", "PushWire", "PushJournal", "PushTransport", "Support", "PushJournalTests", "PushTransportTests"])
   for target in package.targets {
     switch target.name {
+    case "PushTransport":
+      target.sources = ["Ring"]
+      target.dependencies = ["PushWire"]
     case "Support":
-      // Only these need the engine, the simulator and the store.
-      target.exclude += ["AccountCheck.swift", "HTTP2RequestFields.swift", "Store"]
+      target.exclude += ["AccountCheck.swift", "Bridge", "HTTP2RequestFields.swift", "SimulatedLoop.swift", "Store"]
       target.dependencies = ["PushWire", "PushJournal", "PushTransport"]
     case "PushTransportTests":
-      target.exclude += ["Binary", "HTTP2", "Loop", "TLS"]
-      target.dependencies = ["PushTransport", "PushWire", "Support", nioCore, nioPosix]
+      target.sources = ["Ring"]
+      target.dependencies = ["PushTransport", "PushWire", "Support"]
     default: break
     }
   }

@@ -153,7 +153,7 @@ enum Seeds {
 
   /// Old providers through the bridge, crashes.
   static let bridges = seeds(
-    200,
+    110,
     known: [
       // Killed twice before the client came back: the life of the second process counted for the
       // connections of the first, and what came again was sent twice.
@@ -180,7 +180,7 @@ enum Seeds {
 
   /// The same on two nodes that take over from each other.
   static let sharedBridges = seeds(
-    100,
+    50,
     known: [
       // The store had a block whose run it did not know: the process was killed in between.
       1_700,

@@ -318,6 +318,7 @@ internal import PushWire
 
   @inline(__always)
   private func takeToken(_ text: UnsafeRawBufferPointer, into chunk: AudienceChunk) {
+    guard unsafe !text.isEmpty else { return }
     if let selection, unsafe !selection.contains(UnsafeRawBufferPointer(rebasing: text[..<0])) { return }
     let destination = unsafe UnsafeMutableRawBufferPointer(
       start: chunk.tokens + chunk.tokenEnd, count: Self.textByteLimit)

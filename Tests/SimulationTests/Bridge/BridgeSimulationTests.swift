@@ -17,9 +17,9 @@ internal import Testing
       recognised += simulation.recognisedCount
       reported += simulation.reportedCount
     }
-    guard Seeds.bridges.count > 100 else { return }
-    #expect(recognised > 100, "hardly anything came again")
-    #expect(reported > 100, "hardly anything was refused")
+    guard Seeds.bridges.count > 50 else { return }
+    #expect(recognised > Seeds.bridges.count, "hardly anything came again")
+    #expect(reported > Seeds.bridges.count, "hardly anything was refused")
   }
 
   @Test("the same on two nodes: what a lost one had forwarded, the other one sends and recognises")
@@ -31,8 +31,8 @@ internal import Testing
       #expect(problems.isEmpty, "\(simulation): \(problems.prefix(3))")
       recognised += simulation.recognisedCount
     }
-    guard Seeds.sharedBridges.count > 100 else { return }
-    #expect(recognised > 100, "hardly anything came again")
+    guard Seeds.sharedBridges.count > 50 else { return }
+    #expect(recognised > Seeds.sharedBridges.count, "hardly anything came again")
   }
 
   @Test(
