@@ -18,8 +18,8 @@ internal import Testing
       reported += simulation.reportedCount
     }
     guard Seeds.bridges.count > 50 else { return }
-    #expect(recognised > Seeds.bridges.count, "hardly anything came again")
-    #expect(reported > Seeds.bridges.count, "hardly anything was refused")
+    #expect(recognised > Seeds.bridges.count / 2, "hardly anything came again")
+    #expect(reported > Seeds.bridges.count / 2, "hardly anything was refused")
   }
 
   @Test("the same on two nodes: what a lost one had forwarded, the other one sends and recognises")
@@ -32,7 +32,7 @@ internal import Testing
       recognised += simulation.recognisedCount
     }
     guard Seeds.sharedBridges.count > 50 else { return }
-    #expect(recognised > Seeds.sharedBridges.count, "hardly anything came again")
+    #expect(recognised > Seeds.sharedBridges.count / 2, "hardly anything came again")
   }
 
   @Test(
