@@ -299,7 +299,8 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   // MARK: Truth
 
-  private var arrivedCount: Int { provider?.requests.count ?? frames.frames.count }
+  /// A probe is nobody's notification.
+  private var arrivedCount: Int { provider?.requests.count ?? frames.frames.count { $0.token != nil } }
 
   private var hasEnded: Bool { storeDisk.change { [id] in $0.campaigns[id]?.endedAt != nil } }
 
