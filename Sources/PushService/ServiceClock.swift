@@ -41,7 +41,7 @@ extension ServiceClock {
   /// Calls the store again each second while it is away: for what must be in it because of what was
   /// done already.
   ///
-  /// - Parameter failureLimit: how often it may fail otherwise.
+  /// - Parameter failureLimit: how often it may fail for another reason.
   package func waiting<Result: Sendable>(
     failureLimit: Int = 0, _ body: () async throws(StoreError) -> Result
   ) async throws -> Result {

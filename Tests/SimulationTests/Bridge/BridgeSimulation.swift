@@ -275,7 +275,7 @@ final class BridgeSimulation: CustomStringConvertible {
       remembers: plan.mistake != .forgetsAtRestart, restores: plan.mistake != .forgetsDeferred,
       looks: plan.mistake != .neverLooks, replacing: incarnations[node])
     for customer in customers { customer.run(process) }
-    // With a mistake it may never end. Otherwise it does so far sooner.
+    // With a mistake it may never end. Otherwise it ends far sooner.
     let lastLimit = plan.mistake == nil ? 5_000_000 : 500_000
     let ending = engine.loop.run(limit: .seconds(50_000), stepLimit: isLast ? lastLimit : stepLimit) {
       customers.allSatisfy(\.isDone)

@@ -299,7 +299,7 @@ final class ServedCampaignSimulation: CustomStringConvertible, @unchecked Sendab
 
   // MARK: Truth
 
-  /// A probe is nobody's notification.
+  /// A probe has no valid token, and is nobody's notification.
   private var arrivedCount: Int { provider?.requests.count ?? frames.frames.count { $0.token != nil } }
 
   private var hasEnded: Bool { storeDisk.change { [id] in $0.campaigns[id]?.endedAt != nil } }

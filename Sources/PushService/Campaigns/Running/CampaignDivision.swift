@@ -74,7 +74,7 @@ struct CampaignDivision: Sendable {
 
   /// More than there are in the world.
   private static let zoneLimit = 2_000
-  /// What fails once in a while must not begin a long division again each time.
+  /// Of one call. What fails once in a while must not begin a long division again each time.
   static let failureLimit = 10
 
   /// - Throws: ``Problem`` or ``CarillonError``. It can be called again then.
