@@ -323,7 +323,9 @@ extension SendPlan.Entry {
 
   /// - Parameter mark: where to continue; nil: from the beginning.
   func source(_ planned: PlannedCampaign, from mark: AudienceMark?) throws(CarillonError) -> CampaignSource {
-    guard notification.channel != nil else { return try planned.source(file: tokens, from: mark, payload: payloadFile) }
+    guard notification.channel != nil else {
+      return try planned.source(file: tokens, from: mark, payload: payloadFile, isReadAgain: true)
+    }
     if let column = template.columns.first {
       throw CarillonError(
         .payload,

@@ -1,6 +1,7 @@
 internal import Foundation
-internal import PushEngine
 internal import Testing
+
+@testable internal import PushEngine
 
 struct AudienceFileTests {
   private func withFile(_ contents: String, _ body: (String) throws -> Void) throws {
@@ -31,6 +32,43 @@ struct AudienceFileTests {
       #expect(file.consumedByteCount == count * 65)
       #expect(try file.fill(chunk) == .end)
     }
+  }
+
+  @Test("only lines that are nothing but a token are read again from their place in the file")
+  func places() throws {
+    func offsets(_ contents: String, entryLimit: Int, isReadAgain: Bool = true) throws -> [UInt64?] {
+      var offsets: [UInt64?] = []
+      try withFile(contents) { path in
+        let file = try AudienceFile(path: path, isReadAgain: isReadAgain)
+        let chunk = AudienceChunk(entryLimit: entryLimit)
+        while try file.fill(chunk) == .entries {
+          offsets.append(chunk.fileOffset)
+          guard let offset = chunk.fileOffset else { continue }
+          let expected = (0..<chunk.count).flatMap { unsafe Array(chunk.token(of: chunk[$0])) }
+          #expect(try file.tokens(at: offset, count: chunk.count) == expected)
+          // Not of what the file does not have.
+          #expect(throws: AudienceError.self) { try file.tokens(at: offset, count: 100_000) }
+          #expect(throws: AudienceError.self) { try file.tokens(at: offset + 1, count: 1) }
+        }
+      }
+      return offsets
+    }
+    let (token, other) = (Audience.token, Audience.other)
+    #expect(try offsets("\(token)\n\(other)\n\(token)\n", entryLimit: 2) == [0, 130])
+    #expect(try offsets("\(token)\n\(other)\n", entryLimit: 2, isReadAgain: false) == [nil])
+    #expect(try offsets("token\n\(token)\n\(other)\n", entryLimit: 2) == [6], "a column of tokens, too")
+    #expect(try offsets("token,name\n\(token),Ann\n", entryLimit: 2) == [nil])
+    #expect(try offsets("\(token)\n\n\(other)\n\(token)\n", entryLimit: 1) == [0, nil, 131], "a blank line")
+    #expect(try offsets("\(token)\r\n\(other)\n", entryLimit: 1) == [nil, 66], "a carriage return")
+    #expect(try offsets("\(token) \n\(other)\n", entryLimit: 2) == [nil], "a space")
+    #expect(try offsets("\(token)\n\(other)", entryLimit: 2) == [nil], "no line end")
+    #expect(try offsets("\(token)\r\n\(other)", entryLimit: 2) == [nil], "as many bytes, one of them elsewhere")
+    #expect(try offsets("\(token)\n\(token.dropLast(2))\n", entryLimit: 2) == [nil], "a shorter token")
+    #expect(try offsets("\(token)\nno token\n", entryLimit: 1) == [0, nil])
+    // Many blocks: lines are cut by them.
+    let many = try offsets(String(repeating: "\(token)\n", count: 30_000), entryLimit: 1024)
+    let expected: [UInt64?] = (0..<30).map { UInt64($0) * 1024 * 65 }
+    #expect(many == expected)
   }
 
   @Test("what was never taken in is reported in bytes from its first line on, and in estimated lines")

@@ -28,6 +28,8 @@ struct CrashSimulation {
   private let ends: [(end: End, after: Int)]
   /// The last process abandons the campaigns in place of resuming them.
   private let isAbandoned: Bool
+  /// The common campaign's tokens are in a file that is there again.
+  private let hasTokenFile: Bool
   /// Outcomes wait for so long before they are written; nil: they are written at once.
   private let settlementDelay: Duration?
   private let plantedMistake: EngineJournalOptions.PlantedMistake?
@@ -47,6 +49,8 @@ struct CrashSimulation {
     var latestRandom = SeededGenerator(seed: seed ^ 0x5E771E)
     settlementDelay =
       [nil, .zero, .milliseconds(3), .milliseconds(40), .seconds(2)].randomElement(using: &latestRandom) ?? nil
+    var fileRandom = SeededGenerator(seed: seed ^ 0xF11E)
+    hasTokenFile = fileRandom.chance(60)
     // By default an intent covers the whole of most campaigns.
     scenario.configuration.intentStep = [8_192, 8_192, 500, 20, 1].randomElement(using: &laterRandom) ?? 8_192
     // An app that gives up would hide the effects of crashes.
@@ -69,7 +73,7 @@ struct CrashSimulation {
     "\(scenario); \(sync), checkpoints after \(checkpointByteCount) bytes"
       + ", \(ends.map { "\($0.end) after \($0.after)" })"
       + ", intents by \(scenario.configuration.intentStep)\(isAbandoned ? ", abandoned" : "")"
-      + (settlementDelay.map { ", outcomes after \($0)" } ?? "")
+      + (settlementDelay.map { ", outcomes after \($0)" } ?? "") + (hasTokenFile ? ", with a token file" : "")
   }
 
   /// The problems found, in sentences.
@@ -164,8 +168,9 @@ struct CrashSimulation {
     world.forgetUnsettled(journal)
     let result = Mutex<(Account, isWhole: Bool)?>(nil)
     let cancelAfter = life == 0 ? scenario.cancelAfter : nil
-    _ = Task(executorPreference: loop) { [scenario] in
-      let ended = await Self.send(scenario, app, journal, loop, lists, cancelAfter: cancelAfter)
+    do { try readTokens(journal) } catch { return .problem("\(error)") }
+    _ = Task(executorPreference: loop) { [self] in
+      let ended = await send(app, journal, loop, lists, cancelAfter: cancelAfter)
       await journal.settlementsWritten()
       result.withLock { $0 = ended }
     }
@@ -220,9 +225,17 @@ struct CrashSimulation {
     return .ended(result.withLock { $0 } ?? Account(), isWhole: false)
   }
 
-  private static func send(
-    _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ lists: [OutcomeLines],
-    cancelAfter: Duration?
+  private var commonTokens: [TokenBytes] { Array(scenario.tokens.dropFirst(scenario.personalCount)) }
+
+  /// Reads what the journal left in the file.
+  private func readTokens(_ journal: EngineJournal) throws(AudienceError) {
+    for campaign in journal.campaigns where !campaign.isPersonal {
+      try journal.readTokens(of: campaign.number, LinesAudience.reading(commonTokens))
+    }
+  }
+
+  private func send(
+    _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ lists: [OutcomeLines], cancelAfter: Duration?
   ) async -> (Account, isWhole: Bool) {
     if journal.campaigns.isEmpty {
       let common = Campaign(payload: Simulation.commonPayload, expiration: scenario.expiration, priority: 10)
@@ -234,16 +247,15 @@ struct CrashSimulation {
     }
     let campaigns = journal.campaigns
     async let first = send(
-      campaigns.first { !$0.isPersonal }, scenario, app, journal, loop, lists[0], cancelAfter: cancelAfter)
+      campaigns.first { !$0.isPersonal }, app, journal, loop, lists[0], cancelAfter: cancelAfter)
     async let second = send(
-      campaigns.first(where: \.isPersonal), scenario, app, journal, loop, lists[1], cancelAfter: cancelAfter)
+      campaigns.first(where: \.isPersonal), app, journal, loop, lists[1], cancelAfter: cancelAfter)
     let (common, personal) = await (first, second)
     return (common.0 + personal.0, common.isWhole && personal.isWhole)
   }
 
-  private static func send(
-    _ campaign: JournalledCampaign?, _ scenario: Scenario, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop,
-    _ list: OutcomeLines,
+  private func send(
+    _ campaign: JournalledCampaign?, _ app: App, _ journal: EngineJournal, _ loop: SimulatedLoop, _ list: OutcomeLines,
     cancelAfter: Duration?
   ) async -> (Account, isWhole: Bool) {
     guard let campaign else { return (Account(), false) }
@@ -261,10 +273,10 @@ struct CrashSimulation {
       } else {
         try? await run.run(TokenList([]), chunk: AudienceChunk(entryLimit: 64))
       }
+    } else if hasTokenFile, let audience = try? LinesAudience(commonTokens, from: run.mark) {
+      try? await run.run(audience, chunk: AudienceChunk(entryLimit: 64))
     } else {
-      try? await run.run(
-        TokenList(Array(scenario.tokens.dropFirst(scenario.personalCount)), from: run.mark),
-        chunk: AudienceChunk(entryLimit: 64))
+      try? await run.run(TokenList(commonTokens, from: run.mark), chunk: AudienceChunk(entryLimit: 64))
     }
     return (run.ledger.account, !run.ledger.isCancelled)
   }

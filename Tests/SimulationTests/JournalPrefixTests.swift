@@ -19,7 +19,7 @@ internal import Testing
   func everyPrefix(checkpointByteCount: Int) throws {
     let recorded = try Self.record(checkpointByteCount)
     var previous = RecordedCampaigns.Found()
-    var (count, distinct) = (0, 0)
+    var (count, distinct, lacking) = (0, 0, 0)
     var fates: Set<RecoveredRun.Fate> = []
     try RecordedDisk.forEachState(of: recorded.operations, step: checkpointByteCount < 1_000 ? 61 : 1) {
       operation, contents in
@@ -39,6 +39,7 @@ internal import Testing
         Issue.record("operation \(operation), prefix \(count): \(regress)")
       }
       if found.campaigns != previous.campaigns { distinct += 1 }
+      if found.lackedTokens { lacking += 1 }
       previous = found
     }
     #expect(previous.campaigns.count == 2)
@@ -49,6 +50,8 @@ internal import Testing
     }
     #expect(distinct > 50)
     #expect(fates.count == 3)
+    // Tokens were in the token file, and were in the journal.
+    #expect((count / 10)..<count ~= lacking, "\(lacking) of \(count)")
   }
 
   @Test(

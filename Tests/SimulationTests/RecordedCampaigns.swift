@@ -103,13 +103,14 @@ struct RecordedCampaigns {
       }
       for campaign in journal.campaigns where campaign.phase == .open {
         let index = Int(campaign.context.first ?? 0)
+        if index == 0 { try? journal.readTokens(of: campaign.number, LinesAudience.reading(tokens[0])) }
         let sent = Campaign(payload: journal.payload(of: campaign))
         guard let run = try? CampaignRun(sent, through: apps[index], journalled: campaign.number) else { continue }
         _ = Task(executorPreference: loop) {
           if index == 1, let audience = try? PersonalAudience(tokens[1], from: run.mark) {
             try? await run.run(audience, chunk: AudienceChunk(entryLimit: 12, payloadCapacity: 4_096))
-          } else {
-            try? await run.run(TokenList(tokens[0], from: run.mark), chunk: AudienceChunk(entryLimit: 20))
+          } else if let audience = try? LinesAudience(tokens[0], from: run.mark) {
+            try? await run.run(audience, chunk: AudienceChunk(entryLimit: 20))
           }
           ended.count.withLock { $0 += 1 }
         }
@@ -156,6 +157,8 @@ struct RecordedCampaigns {
     var damage: [String] = []
     var isTorn = false
     var strayCount = 0
+    /// Some tokens were in the token file only.
+    var lackedTokens = false
   }
 
   /// Opens the disk in this state and checks that the contents are consistent.
@@ -171,6 +174,10 @@ struct RecordedCampaigns {
         journal.payload(of: campaign) == (index == 0 ? Simulation.commonPayload : [])
       else {
         throw Problem(description: "a campaign that was not begun")
+      }
+      if journal.lacksTokens(of: campaign.number) {
+        found.lackedTokens = true
+        try journal.readTokens(of: campaign.number, LinesAudience.reading(tokens[index]))
       }
       var open: [UInt64: RecoveredRun.Fate] = [:]
       for recovered in journal.recoveredRuns(of: campaign.number) {

@@ -69,11 +69,12 @@ package struct PlannedCampaign: Sendable {
   /// - Parameters:
   ///   - mark: where to continue; nil: at the beginning.
   ///   - payload: what errors call the notification.
+  ///   - isReadAgain: who resumes the campaign has the file, and reads tokens in it.
   package func source(
-    file path: String, from mark: AudienceMark?, payload: String = "The notification"
+    file path: String, from mark: AudienceMark?, payload: String = "The notification", isReadAgain: Bool = false
   ) throws(CarillonError) -> CampaignSource {
     try source("\(payload) with \(path)") {
-      try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, renderer: renderer)
+      try AudienceFile(path: path, from: mark, readsHeaders: isHTTP2, isReadAgain: isReadAgain, renderer: renderer)
     }
   }
 

@@ -107,7 +107,11 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     let mark = campaign.mark.offset == 0 ? nil : campaign.mark
     return try await resume(notAccepted) { plan throws(CarillonError) in
       if let difference = try context.tokens?.difference(of: path) { throw CarillonError(.journalContent, difference) }
-      return try plan.source(file: path, from: mark)
+      let source = try plan.source(file: path, from: mark)
+      if case .file(let file) = source {
+        try describingErrors { try core.journal?.readTokens(of: id, file.tokens) }
+      }
+      return source
     }
   }
 
@@ -139,6 +143,12 @@ public struct UnfinishedCampaign: Sendable, Identifiable {
     let entry = try core.entry(app)
     let plan = try plan(through: entry)
     let opened = try source(plan)
+    guard core.journal?.lacksTokens(of: id) != true else {
+      throw CarillonError(
+        .journalContent,
+        "The campaign \(id) of the app \"\(app)\" was begun by \"carillon send\", and some of its tokens lie in its "
+          + "token file only: resume it with resume(toTokensIn:).")
+    }
     let runtime = try await core.runtime(of: entry)
     _ = try take()
     return try await PushApp(entry, core).begin(plan, opened, notAccepted, on: runtime)

@@ -134,6 +134,23 @@ package struct AudienceEntry: Sendable {
   /// each other without gaps, and each entry takes one block of a ring.
   var isPlain: Bool { plainCount == count && readyCount == count }
 
+  /// Where the first entry's line begins in a token file that is there again when the campaign is
+  /// resumed, if all lines are nothing but the 64 digits of a token and a line end, so that those
+  /// of the other entries follow from it. The journal keeps it in place of the tokens. Nil: the
+  /// journal keeps the tokens.
+  private(set) var fileOffset: UInt64?
+
+  /// The entries were read from this part of such a file, and nothing else was.
+  ///
+  /// A line with a token of 32 bytes has at least 64 digits and its end. So if there are no more
+  /// bytes than that, no line has anything else.
+  func noteLines(_ part: Range<Int>) {
+    let isBare = isPlain && part.count == count * AudienceReader.bareLineByteCount
+    fileOffset = isBare ? UInt64(part.lowerBound) : nil
+  }
+
+  func forgetFileOffset() { fileOffset = nil }
+
   /// The fields that change with every entry. They have memory of their own, because the checks for
   /// exclusive access to an object's variables took a tenth of the reading.
   private struct Fill {
@@ -173,6 +190,7 @@ package struct AudienceEntry: Sendable {
     plainCount = 0
     origin = nil
     fate = .unsent
+    fileOffset = nil
   }
 
   package subscript(index: Int) -> AudienceEntry {

@@ -10,6 +10,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
     /// A line has more than ``AudienceReader/skippedByteLimit`` bytes.
     case endlessLine(UInt64)
     case format(AudienceFormatError)
+    /// A journal says that lines of nothing but a token begin at this byte.
+    case noTokens(at: UInt64)
   }
 
   /// `-` for standard input; nil for an audience that is no file of the operator's.
@@ -31,6 +33,8 @@ package struct AudienceError: Error, Hashable, Sendable, CustomStringConvertible
       "\(file) cannot be read any further: "
         + "line \(line) has more than \(AudienceReader.skippedByteLimit >> 20) MiB; give one token per line."
     case .format(let problem): problem.sentence(name)
+    case .noTokens(let offset):
+      "\(file) is not what it was: at byte \(offset) it had lines with nothing but a token each."
     }
   }
 }

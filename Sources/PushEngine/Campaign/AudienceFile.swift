@@ -49,6 +49,8 @@ package struct KeptAudience: Hashable, Sendable {
   private var hasEntries = false
   /// Some of its lines are passed over.
   private let isSelected: Bool
+  /// See ``AudienceChunk/fileOffset``.
+  private let isReadAgain: Bool
   /// See ``AudienceChunk/mark``.
   private var mark: AudienceMark
 
@@ -57,17 +59,19 @@ package struct KeptAudience: Hashable, Sendable {
   /// - Parameters:
   ///   - mark: Where to continue in a file that was read before; nil: after the header.
   ///   - readsHeaders: See ``AudienceReader``.
+  ///   - isReadAgain: It is the same regular file when the campaign is resumed, and whoever resumes
+  ///     it reads the tokens of what was left: see ``EngineJournal/readTokens(of:_:)``.
   ///   - makeRenderer: Called once with the header. Returns the renderer of each line's payload;
   ///     nil: one payload for all. Its errors are rethrown.
   ///   - selection: Called once with the header; see ``AudienceReader``.
   package convenience init(
-    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false,
+    path: String, from mark: AudienceMark? = nil, readsHeaders: Bool = false, isReadAgain: Bool = false,
     renderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
     try self.init(
       KeptAudience(path: path, byteCount: 0, numbersRows: false), name: path, from: mark, readsHeaders: readsHeaders,
-      renderer: renderer, selection: selection)
+      isReadAgain: isReadAgain, renderer: renderer, selection: selection)
   }
 
   /// Opens a file of a service in the same way.
@@ -76,16 +80,19 @@ package struct KeptAudience: Hashable, Sendable {
     renderer: (AudienceHeader) throws -> PayloadRenderer? = { _ in nil },
     selection: (AudienceHeader) -> RowSelection? = { _ in nil }
   ) throws {
-    try self.init(kept, name: nil, from: mark, readsHeaders: readsHeaders, renderer: renderer, selection: selection)
+    try self.init(
+      kept, name: nil, from: mark, readsHeaders: readsHeaders, isReadAgain: false, renderer: renderer,
+      selection: selection)
   }
 
   private init(
-    _ kept: KeptAudience, name: String?, from mark: AudienceMark?, readsHeaders: Bool,
+    _ kept: KeptAudience, name: String?, from mark: AudienceMark?, readsHeaders: Bool, isReadAgain: Bool,
     renderer makeRenderer: (AudienceHeader) throws -> PayloadRenderer?, selection: (AudienceHeader) -> RowSelection?
   ) throws {
     path = kept.path
     input = try AudienceInput(path: kept.path, name: name, blockByteCount: Self.blockByteCount)
     byteCount = input.byteCount
+    self.isReadAgain = isReadAgain && kept.path != "-" && input.byteCount != nil
     wholeByteCount = max(kept.byteCount, (input.byteCount ?? 0) - input.firstOffset)
     header = try Self.detectHeader(input)
     firstLine = kept.numbersRows && header.isCSV ? 1 : header.firstLine
@@ -116,10 +123,12 @@ package struct KeptAudience: Hashable, Sendable {
   ///   file ends before it should.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
-    if let restart = reader.restart {
-      mark = AudienceMark(offset: UInt64(consumedByteCount - restart.carriedByteCount), line: restart.line)
+    if let restart = reader.restart, let offset = restartOffset {
+      mark = AudienceMark(offset: UInt64(offset), line: restart.line)
     }
     chunk.mark = mark
+    let start = restartOffset
+    var hasOpenEnd = false
     var blockCount = 0
     while !isFinished {
       if let line = reader.endlessLine {
@@ -132,7 +141,9 @@ package struct KeptAudience: Hashable, Sendable {
         consumed.add(used, ordering: .relaxed)
         if position < input.count || reader.hasLines { break }
       } else if input.isAtEnd {
+        let count = chunk.count
         isFinished = reader.finish(into: chunk)
+        hasOpenEnd = chunk.count > count
         if !isFinished { break }
       } else if input.isReadable {
         if blockCount == Self.blocksPerCall {
@@ -147,12 +158,26 @@ package struct KeptAudience: Hashable, Sendable {
         break
       }
     }
+    if isReadAgain, !hasOpenEnd, let start, let end = restartOffset { chunk.noteLines(start..<end) }
     hasEntries = hasEntries || chunk.count > 0
     if chunk.count > 0 { return .entries }
     if !isFinished { return .nothingYet }
     try demand(consumedByteCount)
     if !hasEntries, !isSelected { throw AudienceError(path: input.name, problem: .format(.empty)) }
     return .end
+  }
+
+  /// Where the next line begins; nil in the middle of an overlong one.
+  private var restartOffset: Int? { reader.restart.map { consumedByteCount - $0.carriedByteCount } }
+
+  /// The tokens of `count` lines, 32 bytes each; see ``AudienceChunk/fileOffset``. Does not move
+  /// the place of reading.
+  package func tokens(at offset: UInt64, count: Int) throws(AudienceError) -> [UInt8] {
+    let lines = try input.bytes(at: offset, count: count * AudienceReader.bareLineByteCount)
+    guard let tokens = AudienceReader.bareTokens(lines), lines.count == count * AudienceReader.bareLineByteCount else {
+      throw AudienceError(path: input.name, problem: .noTokens(at: offset))
+    }
+    return tokens
   }
 
   /// - Throws: ``AudienceError`` if lines of the file are lost.
@@ -255,6 +280,24 @@ package struct KeptAudience: Hashable, Sendable {
       offset += left > 0 ? got : used
     }
     return offset
+  }
+
+  /// So many bytes from `offset` on, or fewer at the end of the file. Does not move the place of
+  /// reading.
+  func bytes(at offset: UInt64, count: Int) throws(AudienceError) -> [UInt8] {
+    var bytes = [UInt8](repeating: 0, count: count)
+    var filled = 0
+    while filled < count {
+      let got = unsafe bytes.withUnsafeMutableBytes { memory in
+        unsafe pread(descriptor, memory.baseAddress.map { unsafe $0 + filled }, count - filled, off_t(offset) + filled)
+      }
+      guard got >= 0 || errno == EINTR else {
+        throw AudienceError(path: name, problem: .cannotRead(SystemCall.reason(errno)))
+      }
+      if got == 0 { break }
+      filled += max(0, got)
+    }
+    return Array(bytes[..<filled])
   }
 
   /// Whether a read would return at once. Always true for a file.

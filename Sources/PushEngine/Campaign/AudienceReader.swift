@@ -14,6 +14,8 @@ internal import PushWire
 @safe package struct AudienceReader: ~Copyable {
   /// 64 KiB. No line of a valid file is longer, and other files are not read into memory.
   package static let lineByteLimit = 1 << 16
+  /// Of a line that is the digits of a token of 32 bytes and nothing else.
+  package static let bareLineByteCount = 2 * TokenBytes.usualByteCount + 1
   /// 1 MiB. A file with a longer line is not a token file, and reading ends there
   /// (``endlessLine``).
   package static let skippedByteLimit = 1 << 20
@@ -160,12 +162,12 @@ internal import PushWire
   private mutating func takeBareLines(
     _ bytes: UnsafeRawBufferPointer, from start: Int, into chunk: AudienceChunk
   ) -> Int {
-    let digitCount = 2 * TokenBytes.usualByteCount
+    let (digitCount, lineByteCount) = (Self.bareLineByteCount - 1, Self.bareLineByteCount)
     guard !isCSV, selection == nil, hasRoom(chunk), let base = bytes.baseAddress else { return start }
-    let limit = min(chunk.entryLimit - chunk.count, (bytes.count - start) / (digitCount + 1))
+    let limit = min(chunk.entryLimit - chunk.count, (bytes.count - start) / lineByteCount)
     var count = 0
     while count < limit {
-      let text = unsafe base + (start + count * (digitCount + 1))
+      let text = unsafe base + (start + count * lineByteCount)
       guard unsafe text.load(fromByteOffset: digitCount, as: UInt8.self) == UInt8(ascii: "\n"),
         unsafe TokenBytes.parseBare(text, count: digitCount, into: chunk.place(ofPlain: count))
       else { break }
@@ -173,7 +175,29 @@ internal import PushWire
     }
     chunk.append(plainCount: count, line: line)
     line += UInt64(count)
-    return start + count * (digitCount + 1)
+    return start + count * lineByteCount
+  }
+
+  /// The tokens of lines with nothing but the digits of a token of 32 bytes; nil unless all are
+  /// such lines.
+  package static func bareTokens(_ lines: [UInt8]) -> [UInt8]? {
+    guard lines.count % bareLineByteCount == 0 else { return nil }
+    let count = lines.count / bareLineByteCount
+    var areBare = true
+    let tokens = unsafe [UInt8](unsafeUninitializedCapacity: count * TokenBytes.usualByteCount) { memory, filled in
+      unsafe lines.withUnsafeBytes { text in
+        guard let base = text.baseAddress, let first = memory.baseAddress else { return }
+        let place = UnsafeMutableRawPointer(first)
+        for index in 0..<count {
+          let line = unsafe base + index * bareLineByteCount
+          let isBare = unsafe TokenBytes.parseBare(
+            line, count: bareLineByteCount - 1, into: place + index * TokenBytes.usualByteCount)
+          areBare = unsafe areBare && isBare && text[(index + 1) * bareLineByteCount - 1] == UInt8(ascii: "\n")
+        }
+        filled = count * TokenBytes.usualByteCount
+      }
+    }
+    return areBare ? tokens : nil
   }
 
   /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one

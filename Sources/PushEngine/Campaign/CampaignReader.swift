@@ -64,7 +64,8 @@ struct CampaignReader {
       payloadCapacity: AudienceChunk.defaultPayloadCapacity)
     var taken = 0
     while !ledger.isCancelled {
-      if let recovered = audience.untouched, let outcome = policy.outcome(of: recovered.fate) {
+      if let recovered = audience.untouched, let outcome = recovered.outcomeUnsent ?? policy.outcome(of: recovered.fate)
+      {
         resolve(recovered, outcome)
         taken += recovered.count
         took(recovered.count)
@@ -91,7 +92,7 @@ struct CampaignReader {
       let skipped = min(taken, recovered.count)
       taken -= skipped
       guard skipped < recovered.count else { continue }
-      let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
+      let outcome = recovered.fate.outcomeUnsent
       ledger.report(recovered, outcome, skipping: skipped)
       if ledger.isAbandoned {
         let run = JournalledRun(

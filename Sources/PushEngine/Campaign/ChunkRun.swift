@@ -39,7 +39,9 @@ struct ChunkRun {
       let taken = min(chunk.count - start, count, blockCount, fitting)
       guard taken > 0 else { return }
       (first, firstBlockCount, end) = (start, 1, start + taken)
-      shape = EnqueueShape(plainCount: taken, linesFollow: chunk.linesFollow(start..<end))
+      shape = EnqueueShape(
+        plainCount: taken, firstLine: chunk[start].line, linesFollow: chunk.linesFollow(start..<end),
+        fileOffset: chunk.fileOffset.map { $0 + UInt64(start * AudienceReader.bareLineByteCount) })
       return
     }
     while end < chunk.count, shape.count < count {

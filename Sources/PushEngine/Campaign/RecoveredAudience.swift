@@ -38,6 +38,7 @@ extension AudienceChunk {
   ///
   /// - Parameter place: of the first of them in the run; then behind the last.
   func append(_ run: RecoveredRun, from place: inout EnqueueContent.Cursor, limit: Int) {
+    precondition(!run.content.lacksTokens, "tokens of a recovered run that were not read")
     (origin, fate) = (Origin(lane: run.lane, position: run.runStart + place.blockOffset), run.fate)
     run.content.walk(&place) { notification in
       guard count < limit, hasRoom(for: notification) else { return false }

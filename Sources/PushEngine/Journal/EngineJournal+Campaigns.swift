@@ -92,7 +92,7 @@ extension EngineJournal {
     _ campaign: JournalledCampaign, _ listener: (any OutcomeListener)?, _ rest: Account = Account()
   ) {
     for recovered in recoveredRuns(of: campaign.number) {
-      let outcome = recovered.fate == .unsent ? Outcome.cancelled : .unknown
+      let outcome = recovered.fate.outcomeUnsent
       if let listener { recovered.report(outcome, to: listener) }
       let run = JournalledRun(
         lane: recovered.lane, range: recovered.range, campaign: recovered.campaign, count: recovered.count)
@@ -113,6 +113,26 @@ extension EngineJournal {
   /// The campaign's payload, for recipients without their own.
   package func payload(of campaign: JournalledCampaign) -> [UInt8] {
     state.withLock { $0.contents.payloads[campaign.payload] ?? [] }
+  }
+
+  /// Earlier processes left notifications of the campaign whose tokens lie in its token file only:
+  /// see ``readTokens(of:_:)``. Without, nobody can send them, and the listener gets them with
+  /// empty tokens.
+  package func lacksTokens(of campaign: UInt64) -> Bool {
+    state.withLock { !$0.contents.contentsWithoutTokens(of: campaign).isEmpty }
+  }
+
+  /// Reads those tokens, before the campaign is resumed or abandoned. The file must be what it was
+  /// when the campaign began.
+  package func readTokens(of campaign: UInt64, _ read: TokenReading) throws(AudienceError) {
+    while true {
+      let places = state.withLock { Set($0.contents.contentsWithoutTokens(of: campaign)) }
+      guard !places.isEmpty else { return }
+      var contents: [EnqueueContent: EnqueueContent] = [:]
+      for place in places { contents[place] = try place.withTokens(read) }
+      // A checkpoint may have written some of them again meanwhile, in other pieces.
+      state.withLock { $0.contents.replaceContents(contents) }
+    }
   }
 
   /// The notifications that earlier processes left without an outcome.

@@ -58,13 +58,18 @@ extension EngineJournal {
 
   /// The notifications of a campaign that were settled without being accepted and whose enqueue
   /// records are still in the journal. Reads the whole journal.
-  package static func settled(of campaign: UInt64, directory: String) throws(JournalProblem) -> [SettledNotification] {
+  ///
+  /// - Parameter read: for those whose tokens lie in the campaign's token file. If it throws, they
+  ///   are left out.
+  package static func settled(
+    of campaign: UInt64, directory: String, _ read: TokenReading
+  ) throws(JournalProblem) -> [SettledNotification] {
     var contents = JournalState()
     var found: [SettledNotification] = []
     do throws(JournalError) {
       _ = try Journal.inspect(directory: directory) { position, kind, bytes in
         if let (run, outcome) = settlement(kind, bytes), run.campaign == campaign {
-          found += contents.notifications(of: run, outcome)
+          found += contents.notifications(of: run, outcome, read)
         }
         // Damaged records were reported when the journal was opened.
         try? contents.read(position, kind: kind, bytes)
@@ -87,9 +92,12 @@ extension EngineJournal {
 
 extension JournalState {
   /// The notifications of a run that is about to be settled; none if some of them are not known.
-  fileprivate func notifications(of run: JournalledRun, _ outcome: Outcome) -> [SettledNotification] {
+  fileprivate func notifications(
+    of run: JournalledRun, _ outcome: Outcome, _ read: TokenReading
+  ) -> [SettledNotification] {
     var found: [SettledNotification] = []
     for part in lanes[run.lane]?.contents(of: run) ?? [] {
+      guard let part = try? part.withTokens(read) else { return [] }
       part.forEach { notification in
         let token = unsafe TokenBytes(bytes: notification.token)?.description ?? ""
         found.append(SettledNotification(line: notification.line, token: token, outcome: outcome))

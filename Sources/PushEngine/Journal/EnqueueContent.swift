@@ -54,12 +54,15 @@ struct EnqueueShape {
     static let uniformTokens: UInt8 = 2
     static let payloads: UInt8 = 4
     static let headers: UInt8 = 8
+    static let tokensInFile: UInt8 = 16
   }
 
   private(set) var count = 0
   private(set) var blockCount: UInt64 = 0
   fileprivate var flags = Flag.linesFollow | Flag.uniformTokens
+  private var firstLine: UInt64 = 0
   private var lastLine: UInt64 = 0
+  private var fileOffset: UInt64?
   private var tokenByteCount = 0
   private var payloadByteCount = 0
   private var headersByteCount = 0
@@ -67,17 +70,32 @@ struct EnqueueShape {
   init() {}
 
   /// Notifications with a token of 32 bytes and nothing of their own.
-  init(plainCount: Int, linesFollow: Bool) {
+  ///
+  /// - Parameter fileOffset: Of the first one's line; see ``AudienceChunk/fileOffset``. The record
+  ///   has it in place of the tokens. Nil: it has the tokens.
+  init(plainCount: Int, firstLine: UInt64, linesFollow: Bool, fileOffset: UInt64?) {
     (count, blockCount, tokenByteCount) = (plainCount, UInt64(plainCount), 32 * plainCount)
+    self.firstLine = firstLine
     if !linesFollow { flags &= ~Flag.linesFollow }
+    guard linesFollow, plainCount <= Self.countInFileLimit, let fileOffset else { return }
+    self.fileOffset = fileOffset
+    flags |= Flag.tokensInFile
   }
+
+  /// The most notifications of a record without tokens, whose length does not bound them: a reader
+  /// needs memory for each.
+  fileprivate static let countInFileLimit = 1 << 16
 
   mutating func add(_ notification: EnqueuedNotification) { add(notification, blockCount: notification.blockCount) }
 
   /// - Parameter own: the notification's ``EnqueuedNotification/blockCount``.
   @inline(__always)
   mutating func add(_ notification: EnqueuedNotification, blockCount own: UInt64) {
-    if count > 0, notification.line != lastLine &+ 1 { flags &= ~Flag.linesFollow }
+    if count == 0 {
+      firstLine = notification.line
+    } else if notification.line != lastLine &+ 1 {
+      flags &= ~Flag.linesFollow
+    }
     lastLine = notification.line
     count &+= 1
     blockCount &+= own
@@ -94,6 +112,7 @@ struct EnqueueShape {
 
   /// Bytes after the header of the record.
   var byteCount: Int {
+    guard fileOffset == nil else { return Self.inFileByteCount }
     let lines = flags & Flag.linesFollow == 0 ? 8 * count : 8
     let lengths = flags & Flag.uniformTokens == 0 ? count : 0
     let payloads = flags & Flag.payloads == 0 ? 0 : 2 * count + payloadByteCount
@@ -103,6 +122,8 @@ struct EnqueueShape {
 
   /// The part of ``byteCount`` that does not depend on the number of notifications.
   static let fixedByteCount = 1 + 8
+  /// The value of ``byteCount`` without tokens.
+  fileprivate static let inFileByteCount = 1 + 8 + 8
 
   /// The most that one notification adds to ``byteCount``, including its effect on the columns of
   /// the others.
@@ -117,12 +138,8 @@ struct EnqueueShape {
   /// Writes the columns.
   func write(_ source: some EnqueueSource, to record: inout RecordWriter) {
     record.write(flags)
-    var lineCount = flags & Flag.linesFollow == 0 ? count : 1
-    source.forEach { notification in
-      guard lineCount > 0 else { return }
-      record.write(notification.line)
-      lineCount -= 1
-    }
+    if flags & Flag.linesFollow == 0 { source.forEach { record.write($0.line) } } else { record.write(firstLine) }
+    if let fileOffset { return record.write(fileOffset) }
     if flags & Flag.uniformTokens == 0 {
       source.forEach { record.write(UInt8(truncatingIfNeeded: unsafe $0.token.count)) }
     }
@@ -140,6 +157,10 @@ struct EnqueueShape {
     source.forEach { unsafe record.write(raw: $0.payload) }
   }
 }
+
+/// Returns the tokens of this many lines of a token file, the first of which begins at
+/// `fileOffset`: 32 bytes each.
+package typealias TokenReading = (_ fileOffset: UInt64, _ count: Int) throws(AudienceError) -> [UInt8]
 
 /// The notifications of an enqueue record that was read from the journal. The columns are kept as
 /// they are.
@@ -162,6 +183,17 @@ struct EnqueueContent: Hashable, Sendable {
     bytes = Array(try record.readRaw(record.remaining))
     guard let first = bytes.first, count > 0 else { throw .tooShort }
     flags = first
+    guard flags & EnqueueShape.Flag.tokensInFile == 0 else {
+      let expected = EnqueueShape.Flag.tokensInFile | EnqueueShape.Flag.linesFollow | EnqueueShape.Flag.uniformTokens
+      guard flags == expected, bytes.count == EnqueueShape.inFileByteCount, count <= EnqueueShape.countInFileLimit,
+        run.range.count == count
+      else { throw .outOfRange }
+      let byteCount = UInt64(count * AudienceReader.bareLineByteCount)
+      guard Self.number(in: bytes, at: Self.fileOffsetPlace) < (1 << 62) - byteCount else { throw .outOfRange }
+      (lengthsOffset, tokensOffset, headerLengthsOffset) = (bytes.count, bytes.count, bytes.count)
+      (headersOffset, payloadLengthsOffset, payloadsOffset) = (bytes.count, bytes.count, bytes.count)
+      return
+    }
     lengthsOffset = 1 + (flags & EnqueueShape.Flag.linesFollow == 0 ? 8 * count : 8)
     let tokensAreUniform = flags & EnqueueShape.Flag.uniformTokens != 0
     tokensOffset = lengthsOffset + (tokensAreUniform ? 0 : count)
@@ -208,6 +240,7 @@ struct EnqueueContent: Hashable, Sendable {
   }
 
   private func lengths(of index: Int) -> (token: Int, headers: UInt8, payload: Int) {
+    if lacksTokens { return (0, 0, 0) }
     let token = flags & EnqueueShape.Flag.uniformTokens == 0 ? Int(bytes[lengthsOffset + index]) : 32
     let headers = flags & EnqueueShape.Flag.headers == 0 ? 0 : bytes[headerLengthsOffset + index]
     guard flags & EnqueueShape.Flag.payloads != 0 else { return (token, headers, 0) }
@@ -217,13 +250,50 @@ struct EnqueueContent: Hashable, Sendable {
 
   private func line(of index: Int) -> UInt64 {
     let follows = flags & EnqueueShape.Flag.linesFollow != 0
-    let offset = 1 + (follows ? 0 : 8 * index)
-    let stored = bytes[offset..<(offset + 8)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+    let stored = Self.number(in: bytes, at: Self.linesPlace + (follows ? 0 : 8 * index))
     return follows ? stored &+ UInt64(index) : stored
   }
 
+  private static let linesPlace = 1
+  private static let fileOffsetPlace = 9
+
+  private static func number(in bytes: [UInt8], at place: Int) -> UInt64 {
+    bytes[place..<(place + 8)].reversed().reduce(0) { $0 << 8 | UInt64($1) }
+  }
+
+  // MARK: Tokens that lie in a file
+
+  /// It has no tokens, but says where they lie in the campaign's token file.
+  var lacksTokens: Bool { flags & EnqueueShape.Flag.tokensInFile != 0 }
+
+  /// The line of the notification at `cursor`, and where it begins in the token file; nil if the
+  /// tokens are here.
+  func placeInFile(_ cursor: Cursor) -> (line: UInt64, offset: UInt64)? {
+    guard lacksTokens else { return nil }
+    let offset = Self.number(in: bytes, at: Self.fileOffsetPlace)
+    return (line(of: cursor.index), offset + UInt64(cursor.index * AudienceReader.bareLineByteCount))
+  }
+
+  /// The same with its tokens.
+  func withTokens(_ read: TokenReading) throws(AudienceError) -> EnqueueContent {
+    guard let place = placeInFile(Cursor()) else { return self }
+    return EnqueueContent(self, tokens: try read(place.offset, count))
+  }
+
+  /// - Parameter tokens: 32 bytes for each of its notifications.
+  private init(_ content: EnqueueContent, tokens: [UInt8]) {
+    precondition(tokens.count == content.count * TokenBytes.usualByteCount, "not a token for each notification")
+    count = content.count
+    flags = EnqueueShape.Flag.linesFollow | EnqueueShape.Flag.uniformTokens
+    bytes = [flags] + content.bytes[Self.linesPlace..<Self.fileOffsetPlace] + tokens
+    (lengthsOffset, tokensOffset, headerLengthsOffset) = (9, 9, bytes.count)
+    (headersOffset, payloadLengthsOffset, payloadsOffset) = (bytes.count, bytes.count, bytes.count)
+  }
+
+  // MARK: Each of them
+
   /// Goes through the notifications from `cursor` on, until `body` returns false. Then the cursor
-  /// stays before that notification.
+  /// stays before that notification. If it lacks tokens, each of them has an empty one.
   func walk(_ cursor: inout Cursor, _ body: (EnqueuedNotification) -> Bool) {
     unsafe bytes.withUnsafeBytes { raw in
       while cursor.index < count {

@@ -7,6 +7,8 @@
 /// suppressed lines u32, if flagged; or suppressed, capped and held out ones, u32 each, if flagged
 /// source 8 + 16 bytes, newly doubted u32, if flagged
 /// first line u64, and the others too unless they are consecutive
+/// offset u64 in the campaign's token file, if flagged: there is nothing but their lines, each of
+///   which is the 64 digits of a token and a line end. Otherwise:
 /// token lengths u8 each, unless all have 32 bytes
 /// tokens
 /// codes of own headers u8 each, and their bytes, if flagged: see RingRecord.OwnHeaders

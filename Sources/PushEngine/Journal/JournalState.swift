@@ -148,6 +148,15 @@ struct JournalState {
   func recoveredRuns(of campaign: UInt64) -> [RecoveredRun] {
     lanes.values.filter { !$0.isLive }.sorted { $0.number < $1.number }.flatMap { $0.recoveredRuns(of: campaign) }
   }
+
+  /// What earlier processes left of the campaign, where it lacks tokens.
+  func contentsWithoutTokens(of campaign: UInt64) -> [EnqueueContent] {
+    lanes.values.flatMap { $0.contentsWithoutTokens(of: campaign) }
+  }
+
+  mutating func replaceContents(_ contents: [EnqueueContent: EnqueueContent]) {
+    for number in lanes.keys { lanes[number]?.replaceContents(contents) }
+  }
 }
 
 extension JournalledCampaign {

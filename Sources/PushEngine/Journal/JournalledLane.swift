@@ -339,6 +339,17 @@ struct JournalledLane {
     }
   }
 
+  /// What was left of the campaign, where it lacks tokens.
+  func contentsWithoutTokens(of campaign: UInt64) -> [EnqueueContent] {
+    (kept + runs[firstRun...]).filter { $0.run.campaign == campaign }.compactMap(\.content).filter(\.lacksTokens)
+  }
+
+  /// Replaces contents by the same with tokens.
+  mutating func replaceContents(_ contents: [EnqueueContent: EnqueueContent]) {
+    for index in kept.indices { kept[index].content = kept[index].content.map { contents[$0] ?? $0 } }
+    for index in runs.indices { runs[index].content = runs[index].content.map { contents[$0] ?? $0 } }
+  }
+
   /// The notifications of `run`, from the lane's runs of its campaign.
   func contents(of run: JournalledRun) -> [RecoveredRun] {
     var found: [RecoveredRun] = []

@@ -11,6 +11,9 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
     /// They may have arrived, and count as possible duplicates already, because they were sent
     /// again before.
     case doubted = 2
+
+    /// The outcome of a notification that is not sent by this process either.
+    var outcomeUnsent: Outcome { self == .unsent ? .cancelled : .unknown }
   }
 
   package let lane: UInt64
@@ -49,6 +52,16 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
     (self.count, self.content, self.runStart, self.start) = (count, content, runStart, start)
   }
 
+  /// Its size in a record of its own.
+  var shape: EnqueueShape {
+    if let place = content.placeInFile(start) {
+      return EnqueueShape(plainCount: count, firstLine: place.line, linesFollow: true, fileOffset: place.offset)
+    }
+    var shape = EnqueueShape()
+    forEach { shape.add($0) }
+    return shape
+  }
+
   /// In its campaign.
   package var lines: [UInt64] {
     var lines: [UInt64] = []
@@ -56,7 +69,17 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
     return lines
   }
 
-  /// Calls `body` with each of them.
+  /// Not nil: nobody has read its tokens, so it cannot be sent.
+  var outcomeUnsent: Outcome? { content.lacksTokens ? fate.outcomeUnsent : nil }
+
+  /// The same with its tokens.
+  func withTokens(_ read: TokenReading) throws(AudienceError) -> RecoveredRun? {
+    RecoveredRun(
+      lane: lane, campaign: campaign, fate: fate, range: range, content: try content.withTokens(read),
+      runStart: runStart)
+  }
+
+  /// Calls `body` with each of them; with an empty token, if its record lacks the tokens.
   func forEach(_ body: (EnqueuedNotification) -> Void) {
     var cursor = start
     var left = count
@@ -97,8 +120,7 @@ extension JournalledLane.Run {
     else {
       return nil
     }
-    var shape = EnqueueShape()
-    rest.forEach { shape.add($0) }
+    let shape = rest.shape
     let part = JournalledRun(lane: run.lane, range: rest.range, campaign: run.campaign, count: rest.count)
     return EnqueueContent(rest, shape: shape, run: part).map { (part, $0) }
   }

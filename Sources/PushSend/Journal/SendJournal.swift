@@ -68,7 +68,24 @@ package struct SendJournal: Sendable {
     let lost = report.campaigns.first { $0.campaign.number == campaign.number }?.lost ?? 0
     return OutcomesRestoration.Source(
       app: app, tokens: tokens, number: campaign.number, account: campaign.account, lost: lost,
-      readLine: campaign.readLine, settled: settled)
+      readLine: campaign.readLine, settled: settled, file: try? tokenFile(of: campaign))
+  }
+
+  /// The token file of a campaign of `carillon send`.
+  func tokenFile(of campaign: JournalledCampaign) throws(CarillonError) -> CampaignTokenFile {
+    let (send, tokens) = try context(of: campaign)
+    return CampaignTokenFile(path: send.tokensFile, fingerprint: tokens)
+  }
+
+  /// Reads the tokens of what earlier processes left of a campaign, as far as they lie in its token
+  /// file only.
+  ///
+  /// - Parameter isCompared: the file is known to be what it was.
+  /// - Throws: if it is not, or cannot be read.
+  func readTokens(of campaign: JournalledCampaign, isCompared: Bool) throws(CarillonError) {
+    guard journal.lacksTokens(of: campaign.number) else { return }
+    let file = try tokenFile(of: campaign).open(isCompared: isCompared)
+    try describingErrors { try journal.readTokens(of: campaign.number, file.tokens) }
   }
 
   // MARK: Campaigns that have ended

@@ -66,6 +66,9 @@ extension SendPlan {
           + "through; it has \(present). Use a configuration with that app, or none")
     }
     guard changed.isEmpty else { throw CarillonError(.journalContent, changed.joined(separator: "; ")) }
+    for entry in plan.entries {
+      if let campaign = entry.resumed?.campaign { try opened.readTokens(of: campaign, isCompared: true) }
+    }
     return plan
   }
 

@@ -6,6 +6,7 @@ struct AbandonedLists: Sendable {
   private var file: OutcomesFile?
   private var tokens: [UInt64: String] = [:]
   private var problem: String?
+  private var tokenProblem: String?
 
   init(_ opened: SendJournal, _ campaigns: [JournalledCampaign]) {
     do {
@@ -18,6 +19,9 @@ struct AbandonedLists: Sendable {
         columns.namesTime = columns.namesTime || context.app.transport.isHTTP2
         tokens[campaign.number] = context.tokensName
         guard campaign.phase == .open else { continue }
+        do { if path != nil { try opened.readTokens(of: campaign, isCompared: false) } } catch {
+          tokenProblem = "the list of outcomes names some lines without their tokens: \(error.message)"
+        }
         let settled = SettledLines(of: campaign, recoveredRuns: opened.journal.recoveredRuns(of: campaign.number))
         sources.append(OutcomesHistory.Source(app: campaign.app, tokens: context.tokensName, settled: settled))
       }
@@ -37,5 +41,5 @@ struct AbandonedLists: Sendable {
   func sync() throws(UnsyncedList) { try file?.sync() }
 
   /// Returns why the list is not complete, in a sentence.
-  func finish() -> String? { problem ?? file?.finish() }
+  func finish() -> String? { problem ?? file?.finish() ?? tokenProblem }
 }

@@ -28,8 +28,7 @@ extension GoneFile {
     var known = listed
     if known.count < expected {
       for source in sources where source.account.goneCount > 0 {
-        let settled = try describingErrors { try EngineJournal.settled(of: source.number, directory: directory) }
-        known += settled.filter(\.outcome.isGone).map { GoneDevice(token: $0.token) }
+        known += try source.settledInJournal(directory).filter(\.outcome.isGone).map { GoneDevice(token: $0.token) }
       }
     }
     var seen = present

@@ -22,6 +22,8 @@ struct OutcomesRestoration {
     var readLine: UInt64
     /// Lines that are settled by the journal; nil: all.
     var settled: SettledLines?
+    /// Nil: not known.
+    var file: CampaignTokenFile?
   }
 
   let file: OutcomesFile
@@ -53,7 +55,7 @@ struct OutcomesRestoration {
       listed.counts[outcome.kind, default: 0] += 1
       restoredCount += 1
     }
-    for known in try describingErrors({ try EngineJournal.settled(of: source.number, directory: directory) }) {
+    for known in try source.settledInJournal(directory) {
       restore(known.line, known.token, known.outcome)
     }
     let mayBeOfFile = Rejection.atIntake.contains { source.account.rejected[$0] != nil }
@@ -96,6 +98,22 @@ struct OutcomesRestoration {
 }
 
 extension OutcomesRestoration.Source {
+  /// What was settled without being accepted, as far as the journal in this directory still has it
+  /// and its tokens are known.
+  func settledInJournal(_ directory: String) throws(CarillonError) -> [SettledNotification] {
+    // Opened when the first token is needed.
+    var opened: AudienceFile?
+    return try describingErrors {
+      try EngineJournal.settled(of: number, directory: directory) { (offset, count) throws(AudienceError) in
+        guard let tokens = opened ?? (try? file?.open(isCompared: false)) else {
+          throw AudienceError(path: file?.path, problem: .noTokens(at: offset))
+        }
+        opened = tokens
+        return try tokens.tokens(at: offset, count: count)
+      }
+    }
+  }
+
   /// By outcome, how many rows the list has too few.
   func missing(_ listed: OutcomesHistory.Listed) -> [Outcome.Kind: Int] {
     let expected: [Outcome.Kind: Int] = [

@@ -21,7 +21,7 @@ internal import Testing
 
   /// A valid record of each kind.
   private static func sound(_ random: inout SeededGenerator) -> (kind: UInt8, bytes: [UInt8])? {
-    switch Int.random(in: 0..<6, using: &random) {
+    switch Int.random(in: 0..<7, using: &random) {
     case 0: return Record.payload(random.number(8), random.bytes(20)).map { (JournalEvent.Kind.payload.rawValue, $0) }
     case 1:
       var campaign = random.campaign()
@@ -49,6 +49,13 @@ internal import Testing
       return Record.bytes(random.header(run), TestSource(notifications: notifications)).map {
         (JournalEvent.Kind.enqueue.rawValue, $0)
       }
+    case 5:
+      let lines = random.tokenLines()
+      let start = random.number(200)
+      let run = JournalledRun(
+        lane: random.number(8), range: start..<(start + UInt64(lines.tokens.count)), campaign: random.number(8),
+        count: lines.tokens.count)
+      return lines.bytes(random.header(run)).map { (JournalEvent.Kind.enqueue.rawValue, $0) }
     default:
       var event = random.event()
       switch event {

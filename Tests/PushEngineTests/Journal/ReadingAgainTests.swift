@@ -138,6 +138,7 @@ internal import Testing
       percentEncoded: false)
     defer { try? FileManager.default.removeItem(atPath: path) }
     var restarts = 0
+    var places = 0
     for seed in stride(from: 1001 + part, through: 1150, by: 2) {
       var random = SeededGenerator(seed: seed)
       var (bytes, isCSV) = Self.file(&random)
@@ -146,7 +147,9 @@ internal import Testing
       try Data(bytes).write(to: URL(fileURLWithPath: path))
       let template = try isCSV && random.chance(50) ? PayloadTemplate(parsing: Array(#"{"a":"{{name}}"}"#.utf8)) : nil
       func open(_ mark: AudienceMark?) throws -> AudienceFile {
-        try AudienceFile(path: path, from: mark) { try template?.renderer(for: $0, byteLimit: 200) }
+        try AudienceFile(path: path, from: mark, isReadAgain: true) {
+          try template?.renderer(for: $0, byteLimit: 200)
+        }
       }
       func chunk() -> AudienceChunk {
         AudienceChunk(entryLimit: random.pick([1, 3, 10, 100], or: 3), payloadCapacity: 1_000)
@@ -157,6 +160,11 @@ internal import Testing
       var whole: [Row] = []
       var chunks: [(mark: AudienceMark, taken: ClosedRange<UInt64>)] = []
       while try file.fill(first) == .entries {
+        if let offset = first.fileOffset {
+          places += 1
+          let tokens = try file.tokens(at: offset, count: first.count)
+          #expect(tokens == (0..<first.count).flatMap { unsafe Array(first.token(of: first[$0])) }, "seed \(seed)")
+        }
         let before = whole.last?.line ?? 0
         whole += Self.rows(first)
         chunks.append((first.mark, before...(whole.last?.line ?? before)))
@@ -178,6 +186,7 @@ internal import Testing
       }
     }
     #expect(restarts > 300)
+    #expect(places > 30)
   }
 
   @Test("a list read again at any chunk's mark gives every entry after the last one taken in")

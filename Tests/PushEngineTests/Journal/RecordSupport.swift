@@ -108,6 +108,39 @@ enum Record {
   }
 }
 
+/// Notifications whose tokens lie in a token file: lines that are nothing but a token.
+struct TokenLines {
+  /// What precedes them in the file.
+  var offset: UInt64
+  var firstLine: UInt64
+  var tokens: [[UInt8]]
+
+  var shape: EnqueueShape {
+    EnqueueShape(plainCount: tokens.count, firstLine: firstLine, linesFollow: true, fileOffset: offset)
+  }
+
+  var notifications: [TestNotification] {
+    tokens.enumerated().map { TestNotification(line: firstLine &+ UInt64($0), token: $1) }
+  }
+
+  func bytes(_ header: EnqueueHeader) -> [UInt8]? {
+    Record.bytes(header.byteCount + shape.byteCount) { record in
+      header.write(to: &record)
+      shape.write(TestSource(notifications: notifications), to: &record)
+    }
+  }
+
+  /// Reads whole lines.
+  func read(_ offset: UInt64, _ count: Int) throws(AudienceError) -> [UInt8] {
+    let (index, rest) = (offset - self.offset).quotientAndRemainder(
+      dividingBy: UInt64(AudienceReader.bareLineByteCount))
+    guard rest == 0, Int(index) + count <= tokens.count else {
+      throw AudienceError(path: nil, problem: .noTokens(at: offset))
+    }
+    return Array(tokens[Int(index)..<(Int(index) + count)].joined())
+  }
+}
+
 extension JournalState {
   /// Reads a record as the reading of a journal does.
   mutating func read(_ position: UInt64, kind: UInt8, _ bytes: [UInt8]) throws {
@@ -265,6 +298,14 @@ extension SeededGenerator {
     header.isInDoubt = chance(50)
     header.isRewritten = chance(50)
     return header
+  }
+
+  /// 1…40 lines that are nothing but a token.
+  mutating func tokenLines() -> TokenLines {
+    let count = Int.random(in: 1...40, using: &self)
+    let byteCount = UInt64(count * AudienceReader.bareLineByteCount)
+    return TokenLines(
+      offset: number((1 << 62) - 1 - byteCount), firstLine: number(.max), tokens: (0..<count).map { _ in bytes(32) })
   }
 
   /// 1…40 notifications of all kinds.

@@ -102,6 +102,73 @@ internal import Testing
     #expect(bytes.count <= 1024 * 32 + 128)
   }
 
+  @Test("an enqueue record of a token file's lines says where they begin, in 17 bytes")
+  func tokensInFile() throws {
+    for seed in UInt64(1)...300 {
+      var random = SeededGenerator(seed: seed)
+      let lines = random.tokenLines()
+      let start = random.number(1 << 61)
+      let run = JournalledRun(
+        lane: 3, range: start..<(start + UInt64(lines.tokens.count)), campaign: 4, count: lines.tokens.count)
+      let header = random.header(run)
+      let bytes = try #require(lines.bytes(header), "seed \(seed)")
+      #expect(bytes.count == header.byteCount + 17)
+      let (readHeader, content) = try Record.read(bytes) { record in
+        let header = try EnqueueHeader(reading: &record)
+        return (header, try EnqueueContent(reading: &record, run: header.run))
+      }
+      #expect(readHeader == header, "seed \(seed)")
+      #expect(content.lacksTokens)
+      #expect(content.notifications.map(\.line) == lines.notifications.map(\.line), "seed \(seed)")
+      #expect(!content.notifications.contains { !$0.token.isEmpty })
+      let whole = try content.withTokens(lines.read)
+      #expect(!whole.lacksTokens)
+      #expect(whole.notifications == lines.notifications, "seed \(seed)")
+
+      // A piece of it as a record of its own, as when it is written again.
+      var entry = JournalledLane.Run(
+        run: run, position: JournalPosition(rawValue: 1), isInDoubt: false, content: content)
+      let first = Int.random(in: 0..<lines.tokens.count, using: &random)
+      let last = Int.random(in: first..<lines.tokens.count, using: &random)
+      (entry.start, entry.end) = (start + UInt64(first), start + UInt64(last) + 1)
+      let (part, piece) = try #require(entry.part)
+      #expect(part.count == last - first + 1)
+      #expect(part.range == entry.start..<entry.end)
+      #expect(piece.lacksTokens)
+      #expect(
+        try piece.withTokens(lines.read).notifications == Array(lines.notifications[first...last]), "seed \(seed)")
+    }
+  }
+
+  @Test("a record without tokens that cannot have been written is an error")
+  func hostileTokensInFile() throws {
+    var random = SeededGenerator(seed: 1)
+    let lines = TokenLines(offset: 1000, firstLine: 7, tokens: (0..<3).map { _ in random.bytes(32) })
+    let run = JournalledRun(lane: 3, range: 0..<3, campaign: 4, count: 3)
+    let record = try #require(lines.bytes(EnqueueHeader(run: run, position: nil)))
+    let content = Array(record.suffix(17))
+    func read(_ bytes: [UInt8], _ run: JournalledRun) throws {
+      _ = try Record.read(bytes) { try EnqueueContent(reading: &$0, run: run) }
+    }
+    try read(content, run)
+    for flags in UInt8(16)...31 where flags != content[0] {
+      #expect(throws: RecordError.outOfRange) { try read([flags] + content.dropFirst(), run) }
+    }
+    #expect(throws: RecordError.outOfRange) { try read(content.dropLast(), run) }
+    #expect(throws: RecordError.outOfRange) { try read(content + [0], run) }
+    #expect(throws: RecordError.outOfRange) { try read(content.dropLast() + [0x40], run) }
+    for count in [1 << 16, (1 << 16) + 1] {
+      let many = JournalledRun(lane: 3, range: 0..<UInt64(count), campaign: 4, count: count)
+      if count == 1 << 16 {
+        try read(content, many)
+      } else {
+        #expect(throws: RecordError.outOfRange) { try read(content, many) }
+      }
+    }
+    let other = JournalledRun(lane: 3, range: 0..<4, campaign: 4, count: 3)
+    #expect(throws: RecordError.outOfRange) { try read(content, other) }
+  }
+
   @Test("a piece of a run is cut at notifications, wherever the piece begins and ends")
   func recoveredRuns() throws {
     for seed in UInt64(1)...500 {
