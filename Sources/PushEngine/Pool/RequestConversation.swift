@@ -138,9 +138,9 @@ final class RequestConversation: Conversation {
 
   private func takeAgain(_ entry: RequestEntry) -> Bool {
     let time = TakingTime(loop)
-    let ledger = context.recorder.ledger(of: entry.campaign)
+    guard let source = RequestSource(context.recorder.ledger(of: entry.campaign)) else { return false }
     return submitting { submit in
-      batch.take(entry, ring.record(at: entry.position), of: ledger, at: time, &machine, context, submit)
+      batch.take(entry, ring.record(at: entry.position), of: source, at: time, &machine, context, submit)
     }
   }
 
@@ -154,14 +154,14 @@ final class RequestConversation: Conversation {
 
   private func submitting(_ body: (RequestBatch.Submit) -> Bool) -> Bool {
     // What is not sent any more needs no session.
-    guard let session else { return body { _, _, _, _ in .full } }
+    guard let session else { return body { _, _, _ in .full } }
     return session.submitting { requests in
-      body { template, record, ledger, tag in
+      body { source, record, tag in
         var overrides = RequestOverrides()
         if !record.isPlain { record.override(&overrides) }
         return unsafe requests.submit(
-          template, token: record.token, identifier: ledger.frames.identifier(of: record), overrides: overrides,
-          tag: tag)
+          source.template, token: record.token, identifier: source.frames.identifier(of: record),
+          overrides: overrides, tag: tag)
       }
     }
   }
@@ -375,13 +375,26 @@ private struct TakingTime {
   init(_ loop: any Loop) { (now, unixSeconds) = (loop.now, loop.unixSeconds) }
 }
 
+/// The campaign whose notifications become requests. Its objects are held for all neighbours of a
+/// campaign: to count references to them for each one has a measurable cost.
+private struct RequestSource {
+  let ledger: CampaignLedger
+  let frames: CampaignFrames
+  let template: RequestTemplate
+
+  init?(_ ledger: CampaignLedger) {
+    guard let template = ledger.frames.request else { return nil }
+    (self.ledger, frames, self.template) = (ledger, ledger.frames, template)
+  }
+}
+
 /// The requests that the next write will carry.
 ///
 /// It takes them by itself, with the machine and the session at hand for as long as that takes: to
 /// reach these through their owners again for each request was a tenth of what it costs.
 private struct RequestBatch {
   /// Makes a request of a notification, with a tag.
-  typealias Submit = (RequestTemplate, RingRecord, CampaignLedger, UInt64) -> HTTP2ClientSession.Submission
+  typealias Submit = (RequestSource, RingRecord, UInt64) -> HTTP2ClientSession.Submission
 
   private(set) var count = 0
   /// An estimate that decides when the batch is full.
@@ -397,23 +410,27 @@ private struct RequestBatch {
   ) -> Bool {
     let time = TakingTime(context.loop)
     let (ring, largest) = (context.ring, context.batchByteCount)
-    var ledger: CampaignLedger?
     var position = positions.lowerBound
     var left = limit
-    while position < positions.upperBound, left > 0, byteCount < largest {
-      let record = ring.record(at: position)
-      let end = position + record.blockCount
-      if record.isNotification {
-        if ledger?.frames.campaign != record.campaign { ledger = context.recorder.ledger(of: record.campaign) }
-        guard let ledger else { return false }
+    func mayTakeMore() -> Bool { position < positions.upperBound && left > 0 && byteCount < largest }
+    while mayTakeMore() {
+      let first = ring.record(at: position)
+      guard first.isNotification else {
+        position += first.blockCount
+        machine.passedPadding(to: position)
+        continue
+      }
+      guard let source = RequestSource(context.recorder.ledger(of: first.campaign)) else { return false }
+      while mayTakeMore() {
+        let record = ring.record(at: position)
+        guard record.isNotification, record.campaign == source.frames.campaign else { break }
+        let end = position + record.blockCount
         let entry = RequestEntry(
           position: position, end: end, campaign: record.campaign, isInDoubt: record.mayHaveArrived)
-        guard take(entry, record, of: ledger, at: time, &machine, context, submit) else { return false }
+        guard take(entry, record, of: source, at: time, &machine, context, submit) else { return false }
         left -= 1
-      } else {
-        machine.passedPadding(to: end)
+        position = end
       }
-      position = end
     }
     return true
   }
@@ -421,15 +438,15 @@ private struct RequestBatch {
   /// Makes a request of a notification, or skips it if it must not be sent any more. False: the
   /// connection takes no more.
   mutating func take(
-    _ entry: RequestEntry, _ record: RingRecord, of ledger: CampaignLedger, at time: TakingTime,
+    _ entry: RequestEntry, _ record: RingRecord, of source: RequestSource, at time: TakingTime,
     _ machine: inout RequestMachine, _ context: LaneContext, _ submit: Submit
   ) -> Bool {
-    if ledger.isCancelled {
+    if source.ledger.isCancelled {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .cancelled)
       return true
     }
-    let expiration = record.expiration ?? ledger.frames.expiration ?? 0
-    if expiration != 0 && expiration <= time.unixSeconds || record.ordinal < ledger.ages.end(now: time.now) {
+    let expiration = record.expiration ?? source.frames.expiration ?? 0
+    if expiration != 0 && expiration <= time.unixSeconds || record.ordinal < source.ledger.ages.end(now: time.now) {
       machine.passed(entry, as: entry.isInDoubt ? .unknown : .expired)
       return true
     }
@@ -438,16 +455,15 @@ private struct RequestBatch {
       machine.passed(entry, until: until)
       return true
     }
-    guard let template = ledger.frames.request else { return false }
     let isAgain = entry.position < turn.sent
-    let submission = submit(template, record, ledger, turn.tag)
+    let submission = submit(source, record, turn.tag)
     guard case .submitted(let streamID) = submission else {
       if submission == .finished { machine.goingAway() }
       return false
     }
     machine.submitted(entry, streamID: streamID, now: time.now)
-    add(entry, byteCount: ledger.frames.frameByteCount, isAgain: isAgain)
-    if isAgain { context.recorder.resent(1, of: ledger) }
+    add(entry, byteCount: source.frames.frameByteCount, isAgain: isAgain)
+    if isAgain { context.recorder.resent(1, of: source.ledger) }
     return true
   }
 

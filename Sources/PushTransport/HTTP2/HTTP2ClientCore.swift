@@ -159,7 +159,7 @@ package struct HTTP2ClientCore: ~Copyable {
     finishHeaders(from: start, streamID, endsStream: payload.count == 0, output)
     guard payload.count > 0 else { return .submitted(streamID: streamID) }
     if blocked.isEmpty, payload.count <= min(window, initialWindow, largestPayload), let base = payload.baseAddress {
-      let place = unsafe frame(
+      let place = unsafe output.frame(
         HTTP2Frame.Kind.data, flags: HTTP2Frame.Flags.endStream, streamID: streamID, byteCount: payload.count)
       unsafe place.copyMemory(from: base, byteCount: payload.count)
       window -= payload.count
@@ -239,11 +239,7 @@ package struct HTTP2ClientCore: ~Copyable {
   private mutating func frame(
     _ kind: UInt8, flags: UInt8 = 0, streamID: Int32, byteCount: Int
   ) -> UnsafeMutableRawPointer {
-    let output = output
-    let place = unsafe output.room(for: HTTP2Frame.headerByteCount + byteCount)
-    unsafe HTTP2Frame.write(kind, flags: flags, streamID: streamID, byteCount: byteCount, to: place)
-    output.advance(HTTP2Frame.headerByteCount + byteCount)
-    return unsafe place + HTTP2Frame.headerByteCount
+    unsafe output.frame(kind, flags: flags, streamID: streamID, byteCount: byteCount)
   }
 
   private mutating func sendReset(_ streamID: Int32, _ code: HTTP2ErrorCode) {

@@ -40,6 +40,15 @@ package final class HTTP2Output: @unchecked Sendable {
   @inline(__always)
   func advance(_ added: Int) { count += added }
 
+  /// Appends a frame's header and makes room for its payload, which the caller writes.
+  @inline(__always)
+  func frame(_ kind: UInt8, flags: UInt8, streamID: Int32, byteCount: Int) -> UnsafeMutableRawPointer {
+    let place = unsafe room(for: HTTP2Frame.headerByteCount + byteCount)
+    unsafe HTTP2Frame.write(kind, flags: flags, streamID: streamID, byteCount: byteCount, to: place)
+    advance(HTTP2Frame.headerByteCount + byteCount)
+    return unsafe place + HTTP2Frame.headerByteCount
+  }
+
   /// Writes a number in network order over bytes that were appended.
   package func write(_ number: UInt32, at offset: Int) {
     guard let base = unsafe base, offset >= 0, offset + 4 <= count else { return }
