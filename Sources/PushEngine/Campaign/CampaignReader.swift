@@ -64,7 +64,8 @@ struct CampaignReader {
       payloadCapacity: AudienceChunk.defaultPayloadCapacity)
     var taken = 0
     while !ledger.isCancelled {
-      if let recovered = audience.untouched, let outcome = recovered.outcomeUnsent ?? policy.outcome(of: recovered.fate)
+      if let recovered = audience.untouched,
+        let outcome = recovered.outcomeWithoutTokens ?? policy.outcome(of: recovered.fate)
       {
         resolve(recovered, outcome)
         taken += recovered.count

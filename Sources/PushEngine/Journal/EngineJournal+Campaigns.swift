@@ -131,7 +131,7 @@ extension EngineJournal {
       var contents: [EnqueueContent: EnqueueContent] = [:]
       for place in places { contents[place] = try place.withTokens(read) }
       // A checkpoint may have written some of them again meanwhile, in other pieces.
-      state.withLock { $0.contents.replaceContents(contents) }
+      state.withLock { $0.contents.replaceContents(of: campaign, contents) }
     }
   }
 

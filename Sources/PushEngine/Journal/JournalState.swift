@@ -154,8 +154,8 @@ struct JournalState {
     lanes.values.flatMap { $0.contentsWithoutTokens(of: campaign) }
   }
 
-  mutating func replaceContents(_ contents: [EnqueueContent: EnqueueContent]) {
-    for number in lanes.keys { lanes[number]?.replaceContents(contents) }
+  mutating func replaceContents(of campaign: UInt64, _ contents: [EnqueueContent: EnqueueContent]) {
+    for number in lanes.keys { lanes[number]?.replaceContents(of: campaign, contents) }
   }
 }
 

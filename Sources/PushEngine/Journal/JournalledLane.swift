@@ -344,10 +344,14 @@ struct JournalledLane {
     (kept + runs[firstRun...]).filter { $0.run.campaign == campaign }.compactMap(\.content).filter(\.lacksTokens)
   }
 
-  /// Replaces contents by the same with tokens.
-  mutating func replaceContents(_ contents: [EnqueueContent: EnqueueContent]) {
-    for index in kept.indices { kept[index].content = kept[index].content.map { contents[$0] ?? $0 } }
-    for index in runs.indices { runs[index].content = runs[index].content.map { contents[$0] ?? $0 } }
+  /// Replaces contents of the campaign by the same with tokens. Those of another one may be equal,
+  /// and lie in another file.
+  mutating func replaceContents(of campaign: UInt64, _ contents: [EnqueueContent: EnqueueContent]) {
+    func replace(_ run: inout Run) {
+      if run.run.campaign == campaign { run.content = run.content.map { contents[$0] ?? $0 } }
+    }
+    for index in kept.indices { replace(&kept[index]) }
+    for index in runs.indices { replace(&runs[index]) }
   }
 
   /// The notifications of `run`, from the lane's runs of its campaign.

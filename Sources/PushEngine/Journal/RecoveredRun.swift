@@ -70,7 +70,7 @@ package struct RecoveredRun: Hashable, Sendable, EnqueueSource {
   }
 
   /// Not nil: nobody has read its tokens, so it cannot be sent.
-  var outcomeUnsent: Outcome? { content.lacksTokens ? fate.outcomeUnsent : nil }
+  var outcomeWithoutTokens: Outcome? { content.lacksTokens ? fate.outcomeUnsent : nil }
 
   /// The same with its tokens.
   func withTokens(_ read: TokenReading) throws(AudienceError) -> RecoveredRun? {

@@ -1,4 +1,5 @@
 internal import Foundation
+internal import PushJournal
 internal import PushWire
 internal import Support
 internal import Synchronization
@@ -149,5 +150,47 @@ internal import Testing
     #expect(Set(again.recoveredRuns(of: numbers[0]).map(\.fate)) == [.unsent])
     #expect(Set(again.recoveredRuns(of: numbers[1]).map(\.fate)) == [.doubted])
     #expect(report.campaigns.map(\.unsent) == [Int(count) / 2 - 1, 0, 20])
+  }
+
+  @Test("a campaign's tokens are read in its own file, if another campaign has lines at the same places as well")
+  func tokensInFiles() throws {
+    var random = SeededGenerator(seed: 4)
+    let files = (0..<2).map { _ in
+      TokenLines(offset: 0, firstLine: 1, tokens: (0..<5).map { _ in random.bytes(32) })
+    }
+    let disk = SimulatedDisk()
+    let (written, _) = try Journal.open(disk, runByHand: {}) { _, _, _ in }
+    func write(_ kind: JournalEvent.Kind, _ record: [UInt8]?) throws {
+      let record = try #require(record)
+      _ = try unsafe written.append(kind: kind.rawValue, byteCount: record.count) { unsafe $0.copyBytes(from: record) }
+    }
+    for (number, file) in zip(UInt64(1)..., files) {
+      var campaign = JournalledCampaign(
+        number: number, group: 2 + number, groupCount: 1, app: "app", payload: 0, expiration: nil, priority: nil,
+        context: [])
+      campaign.account.submitted = 5
+      campaign.readLine = 5
+      try write(.campaign, Record.bytes(campaign))
+      let run = JournalledRun(lane: 9, range: (number * 5)..<(number * 5 + 5), campaign: number, count: 5)
+      try write(.enqueue, file.bytes(EnqueueHeader(run: run, position: nil)))
+    }
+    written.close { _ in }
+    _ = written.run(now: .seconds(1))
+    disk.restart()
+    let (journal, report) = try EngineJournal.open(disk, options: EngineJournalOptions(), runByHand: {})
+    #expect(report.campaigns.map(\.unsent) == [5, 5])
+    #expect(throws: AudienceError.self) {
+      try journal.readTokens(of: 1) { (offset, _) throws(AudienceError) in
+        throw AudienceError(path: nil, problem: .noTokens(at: offset))
+      }
+    }
+    #expect(journal.lacksTokens(of: 1))
+    try journal.readTokens(of: 1, files[0].read)
+    #expect(!journal.lacksTokens(of: 1))
+    #expect(journal.lacksTokens(of: 2))
+    try journal.readTokens(of: 2, files[1].read)
+    for (number, file) in zip(UInt64(1)..., files) {
+      #expect(journal.recoveredRuns(of: number).flatMap(\.notifications) == file.notifications)
+    }
   }
 }
