@@ -210,6 +210,7 @@ struct CampaignReader {
   /// Settles what cannot be sent; with an outcome for those that could be, all of it.
   private mutating func settleUnsent(_ chunk: AudienceChunk, _ outcome: Outcome?) {
     progress?.began(chunk)
+    if outcome != nil { progress?.passedOver() }
     guard chunk.readyCount < chunk.count || outcome != nil else { return }
     for index in (progress?.recordedCount ?? 0)..<chunk.count {
       let entry = chunk[index]

@@ -162,6 +162,6 @@ extension JournalEvent {
 }
 
 extension AudiencePosition {
-  /// Lists name the lines before it that were rejected or left out.
-  var preparation: Preparation { withheld.isEmpty && rejected.isEmpty ? .least : .lists }
+  /// Lists name the lines before it that were rejected or left out, or passed over in doubt.
+  var preparation: Preparation { withheld.isEmpty && rejected.isEmpty && !coversUncounted ? .least : .lists }
 }

@@ -80,6 +80,9 @@ struct AudiencePosition: Hashable, Sendable {
   /// among the bytes of the position: a record says by its kind or a flag whether they follow, so
   /// that the records of older journals stay readable.
   var withheld = WithheldCounts()
+  /// It covers entries that got an outcome and are in no count, because an earlier process may have
+  /// sent to them. Not among the bytes: it only says what must be durable before.
+  var coversUncounted = false
 
   func write(to record: inout RecordWriter) {
     for value in [mark.offset, mark.line, readLine, UInt64(submitted)] { record.write(value) }
