@@ -182,22 +182,19 @@ internal import PushWire
   /// such lines.
   package static func bareTokens(_ lines: [UInt8]) -> [UInt8]? {
     guard lines.count % bareLineByteCount == 0 else { return nil }
-    let count = lines.count / bareLineByteCount
-    var areBare = true
-    let tokens = unsafe [UInt8](unsafeUninitializedCapacity: count * TokenBytes.usualByteCount) { memory, filled in
-      unsafe lines.withUnsafeBytes { text in
-        guard let base = text.baseAddress, let first = memory.baseAddress else { return }
-        let place = UnsafeMutableRawPointer(first)
-        for index in 0..<count {
-          let line = unsafe base + index * bareLineByteCount
-          let isBare = unsafe TokenBytes.parseBare(
-            line, count: bareLineByteCount - 1, into: place + index * TokenBytes.usualByteCount)
-          areBare = unsafe areBare && isBare && text[(index + 1) * bareLineByteCount - 1] == UInt8(ascii: "\n")
+    var tokens: [UInt8] = []
+    tokens.reserveCapacity(lines.count / bareLineByteCount * TokenBytes.usualByteCount)
+    for start in stride(from: 0, to: lines.count, by: bareLineByteCount) {
+      let end = start + bareLineByteCount - 1
+      guard lines[end] == UInt8(ascii: "\n") else { return nil }
+      for place in stride(from: start, to: end, by: 2) {
+        guard let high = TokenBytes.nibble(lines[place]), let low = TokenBytes.nibble(lines[place + 1]) else {
+          return nil
         }
-        filled = count * TokenBytes.usualByteCount
+        tokens.append(high << 4 | low)
       }
     }
-    return areBare ? tokens : nil
+    return tokens
   }
 
   /// Reads the record that begins at `position`. Returns where the next one begins; nil if this one

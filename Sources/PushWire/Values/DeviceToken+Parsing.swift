@@ -97,7 +97,8 @@ extension TokenBytes {
     character == UInt8(ascii: " ") || character == UInt8(ascii: "\t")
   }
 
-  private static func nibble(_ character: UInt8) -> UInt8? {
+  /// The value of a hexadecimal digit.
+  package static func nibble(_ character: UInt8) -> UInt8? {
     switch character {
     case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
     case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
