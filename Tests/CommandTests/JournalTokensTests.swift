@@ -18,7 +18,7 @@ extension JournalCampaigns {
       return site
     }
 
-    @Test("the journal takes a few hundred bytes for a thousand lines that are nothing but a token")
+    @Test("lines that are nothing but a token take less than a tenth of their tokens' bytes in the journal")
     func size() async throws {
       let count = 50_000
       let site = try await JournalSite.simple(count: count)

@@ -149,8 +149,6 @@ package struct AudienceEntry: Sendable {
     fileOffset = isBare ? UInt64(part.lowerBound) : nil
   }
 
-  func forgetFileOffset() { fileOffset = nil }
-
   /// The fields that change with every entry. They have memory of their own, because the checks for
   /// exclusive access to an object's variables took a tenth of the reading.
   private struct Fill {

@@ -123,11 +123,9 @@ package struct KeptAudience: Hashable, Sendable {
   ///   file ends before it should.
   package func fill(_ chunk: AudienceChunk) throws(AudienceError) -> AudienceSupply {
     chunk.removeAll()
-    if let restart = reader.restart, let offset = restartOffset {
-      mark = AudienceMark(offset: UInt64(offset), line: restart.line)
-    }
-    chunk.mark = mark
     let start = restartOffset
+    if let start, let restart = reader.restart { mark = AudienceMark(offset: UInt64(start), line: restart.line) }
+    chunk.mark = mark
     var hasOpenEnd = false
     var blockCount = 0
     while !isFinished {

@@ -109,8 +109,6 @@ extension CampaignReader {
 
   /// Writes entries of a chunk into the journal.
   private mutating func store(_ chunk: AudienceChunk, from next: inout Int) async {
-    // Its tokens are needed again soon.
-    chunk.forgetFileOffset()
     guard let journal = shared.journal, let campaign = ledger.journalNumber, let lane = reservoir?.lane,
       let end = reservoir?.end
     else {

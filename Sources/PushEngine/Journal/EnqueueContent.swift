@@ -286,7 +286,9 @@ struct EnqueueContent: Hashable, Sendable {
     count = content.count
     flags = EnqueueShape.Flag.linesFollow | EnqueueShape.Flag.uniformTokens
     bytes = [flags] + content.bytes[Self.linesPlace..<Self.fileOffsetPlace] + tokens
-    (lengthsOffset, tokensOffset, headerLengthsOffset) = (9, 9, bytes.count)
+    // The tokens take the place of the offset.
+    (lengthsOffset, tokensOffset) = (Self.fileOffsetPlace, Self.fileOffsetPlace)
+    headerLengthsOffset = bytes.count
     (headersOffset, payloadLengthsOffset, payloadsOffset) = (bytes.count, bytes.count, bytes.count)
   }
 
